@@ -20,7 +20,8 @@ bool lock(int descriptor, int operation) {
   return true;
 }
 
-// A file that was removed or replaced while this process waited is not what others will lock.
+// Returns whether the path still names the open file. If the file was removed or replaced while this process
+// waited, others will lock the new one.
 bool is_still_at(int descriptor, const std::filesystem::path& path) {
   struct stat opened {
   }, found{};

@@ -13,7 +13,7 @@ class FileLock {
 
   // Waits for the lock. An exclusive lock creates the file; if there is none to share, nothing is locked.
   FileLock(const std::filesystem::path& file, Kind kind);
-  // The same without waiting; nullopt if another process holds the lock. Creates no file.
+  // Takes an exclusive lock without waiting. Returns nullopt if another process holds it. Creates no file.
   static std::optional<FileLock> try_exclusive(const std::filesystem::path& file);
 
   ~FileLock();

@@ -31,7 +31,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t re
   return row[b.size()];
 }
 
-// Its digits are the version or size that a name stands for: qwen3_5 is no misspelt qwen3.
+// Returns the digits of a name. They are a version or size: qwen3_5 is not a misspelt qwen3.
 std::string digits_of(std::string_view name) {
   std::string digits;
   for (const char c : name)

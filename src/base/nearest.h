@@ -7,8 +7,8 @@
 
 namespace dpo {
 
-// The candidate that `name` was probably meant to be, if one differs by so few letters that it is a slip of
-// the keyboard. Names with other digits are other names.
+// Returns the candidate that `name` probably misspells, or nullopt if none differs by only a few letters.
+// Names with different digits never match.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 // "; did you mean 'x'?", or empty: the end of a message about an unknown name.

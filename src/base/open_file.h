@@ -1,4 +1,4 @@
-// Opening files in folders where other users may have chosen what is behind a name.
+// Opens files in folders that other users may write to, where a name may be a link, a pipe or a device.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@ namespace dpo {
 
 enum class Owner { this_user, anyone };
 
-// Opens a file to write to it. Returns its descriptor, or -1 with errno. A symbolic link, a second name (hard
-// link) of some other file, a pipe or a device is a UserError, and so is a file of another user if `owner` is
-// this_user: what is written would go elsewhere. `flags` as for open(2), without O_TRUNC.
+// Opens a file to write to it. Returns its descriptor, or -1 with errno. Throws a UserError for a symbolic
+// link, a file with several hard links, a pipe or a device, and for a file of another user if `owner` is
+// this_user: data would be written elsewhere. `flags` are those of open(2), without O_TRUNC.
 int open_to_write(const std::filesystem::path& path, int flags, Owner owner);
 
 // A text file that lines are added to.
@@ -21,7 +21,7 @@ class LineFile {
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  // Whether the whole line is in the file; it is not on a full disk, or where the file cannot be opened.
+  // Returns whether the whole line was written; false on a full disk, or if the file cannot be opened.
   bool add(const std::string& line);
 
  private:
@@ -29,9 +29,9 @@ class LineFile {
   bool is_cut_ = false;  // the last line is incomplete
 };
 
-// A UserError if a pipe, a socket or a device is where a file should be: opening it may wait for ever. Those
-// that the shell gives as an argument (/dev/stdin, /dev/fd/N) are not refused. `what` says what the file is
-// for ("the configuration").
+// Throws a UserError if the path is a pipe, a socket or a device, since opening it may wait forever. Those
+// that the shell passes as an argument (/dev/stdin, /dev/fd/N) are accepted. `what` says what the file is for
+// ("the configuration").
 void check_regular(const std::filesystem::path& path, const std::string& what);
 
 }  // namespace dpo

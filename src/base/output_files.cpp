@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
   throw UserError(fmt::format("{} the folder {} failed: {}", doing, path.string(), std::strerror(errno)));
 }
 
-// Whether the system does not offer an operation for this file or folder; other failures are those of a disk.
+// Returns whether the system does not support an operation on this file or folder. Other errors are failures
+// of the disk.
 bool is_unsupported(int error) { return error == EINVAL || error == ENOSYS || error == ENOTSUP; }
 
 // Linux frees the descriptor also if a signal interrupts close().

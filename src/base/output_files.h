@@ -100,7 +100,7 @@ void sync_folder(const std::filesystem::path& folder);
 // UserError: its owner decides what is in it.
 void make_own_folder(const std::filesystem::path& folder);
 
-// Sets the time of last use of a file in a cache to now, which reading it alone does not do everywhere.
+// Sets the last-use time of a cached file to now. Reading it does not do so on every file system.
 void mark_used(const std::filesystem::path& path);
 
 // Whether a path belongs to this user; false if it does not exist.

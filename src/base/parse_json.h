@@ -8,7 +8,8 @@
 
 namespace dpo {
 
-// The value in a text of somebody else; discarded (no object, no list) if it is not JSON or is_nested_deeply.
+// Parses an untrusted text. The result is discarded (no object, no list) if it is not JSON or
+// is_nested_deeply.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text) {
   if (is_nested_deeply(text)) return Json(nlohmann::detail::value_t::discarded);

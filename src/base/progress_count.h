@@ -12,8 +12,8 @@ void count_progress() noexcept;
 // The number of calls so far. Rises with each call while there is a WritingToUser.
 std::uint64_t progress_count() noexcept;
 
-// Exists while this process writes to its user. A terminal that was stopped with Ctrl-S, or a pager, may let
-// it wait for hours, which is nothing to end a run for.
+// Exists while this process writes to its user. A pager, or a terminal stopped with Ctrl-S, may make it wait
+// for hours, which must not end the run.
 class WritingToUser {
  public:
   WritingToUser() noexcept;

@@ -21,7 +21,7 @@ class RunLock {
 
   bool made_file() const { return made_file_; }  // there was none before
 
-  // For the user, on a file system without locks, where nothing is held; empty elsewhere.
+  // A warning for the user if the file system has no locks, so that none is held; otherwise empty.
   const std::string& warning() const { return warning_; }
 
  private:

@@ -1,4 +1,4 @@
-// Secrets: making them, comparing them, and proving that one knows them.
+// Creates and compares secrets, and proves knowledge of them.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,11 @@
 
 namespace dpo {
 
-// That many bytes of the system's generator (getrandom), in hexadecimal digits. Nobody can predict them.
+// Returns that many bytes of the system's random generator (getrandom), in hexadecimal digits.
 std::string random_hex(std::size_t bytes);
 
-// HMAC-SHA-256 of a text, in hexadecimal digits: only who knows the key can compute it.
+// Returns the HMAC-SHA-256 of a text, in hexadecimal digits. Only a process that knows the key can compute
+// it.
 std::string hmac_sha256(std::string_view key, std::string_view text);
 
 // Compares in a time that does not depend on where the texts differ.

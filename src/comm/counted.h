@@ -11,7 +11,7 @@ namespace dpo::comm {
 // The number of collective operations that a process has begun.
 using OperationCount = std::atomic<std::uint64_t>;
 
-// The same group, and all that are split from it, which count their operations, for the watchdog. The end of
+// Wraps a group so that it and all groups split from it count their operations for the watchdog. The end of
 // an operation counts as progress of this process (base/progress_count.h).
 std::shared_ptr<Group> counted(std::shared_ptr<Group> group, std::shared_ptr<OperationCount> count);
 

@@ -27,11 +27,11 @@ struct Stranger {
   Connection connection;
   Clock::time_point since = Clock::now();
   std::string own_nonce = random_hex(kNonceBytes);
-  int rank = 0;            // that it claims to be; 0: it has said nothing yet
+  int rank = 0;            // that it claims to be; 0 before its hello
   std::string nonce = {};  // its own
 };
 
-// Where ranks arrive at rank 0.
+// Accepts connections at rank 0 until every rank has proved itself.
 class Door {
  public:
   Door(const ListeningSocket& listening, const std::string& token, int size, const HandshakeLimits& limits)
@@ -60,7 +60,7 @@ class Door {
   }
 
  private:
-  // Takes some of those who wait, so that a flood of them does not hold up those who are in.
+  // Accepts a limited number of connections, so that a flood of them does not delay earlier ones.
   void let_in() {
     constexpr int kAtOnce = 32;
     for (int i = 0; i < kAtOnce; ++i) {
@@ -146,7 +146,7 @@ std::string make_token() { return random_hex(16); }
 
 std::string proof_of(const std::string& token, Prover prover, int rank, const std::string& nonce_of_rank,
                      const std::string& nonce_of_rank_0) {
-  // Sizes first, so that no two lists of parts give the same text.
+  // Each nonce follows its size, so that no two pairs of nonces give the same text.
   return hmac_sha256(
       token, fmt::format("{} {} {}:{} {}:{}", prover == Prover::rank_0 ? "rank 0" : "rank", rank,
                          nonce_of_rank.size(), nonce_of_rank, nonce_of_rank_0.size(), nonce_of_rank_0));

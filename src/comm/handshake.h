@@ -33,13 +33,14 @@ struct HandshakeLimits {
   std::size_t strangers = 128;  // at once, in addition to one for each rank; then the oldest must go
 };
 
-// Rank 0's connections to all others, by rank. Handles all who connect at the same time: those who say
-// nothing, or nonsense, hold up nobody. Ranks that are missing in the end are a UserError.
+// Returns rank 0's connections to all others, by rank. Handles all connections concurrently, so that idle or
+// invalid ones block nobody. Throws a UserError if ranks are still missing in the end.
 std::vector<Connection> accept_ranks(const ListeningSocket& listening, const std::string& token, int size,
                                      const HandshakeLimits& limits = {});
 
-// A rank's connection to rank 0. Tries all addresses, again with more patience, until one proves that it is
-// rank 0: on another network the same address and port may be another program. A UserError if none does.
+// Returns a rank's connection to rank 0. Tries all addresses, with growing time-outs, until one proves that
+// it is rank 0: on another network the same address and port may be another program. Throws a UserError if
+// none does.
 Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const HandshakeLimits& limits = {});
 
 }  // namespace dpo::comm

@@ -8,7 +8,7 @@
 
 namespace dpo::comm {
 
-// What a rank says of itself before a run begins. All but the host must be the same on every rank.
+// Describes a rank before a run begins. All fields but the host must be the same on every rank.
 struct Introduction {
   std::string host;
   std::string program;                      // its version
@@ -18,11 +18,11 @@ struct Introduction {
   std::map<std::string, std::string> keys;  // the configuration
 };
 
-// Those of all ranks, in rank order. A collective call.
+// Returns the introductions of all ranks, in rank order. A collective call.
 std::vector<Introduction> introduce(Group& all, const Introduction& own);
 
-// What keeps the ranks from working together, one message each: how the first rank that differs from rank 0
-// does, or the problem that all have. Empty if they agree.
+// Returns messages about why the ranks cannot work together: how the first rank that differs from rank 0
+// differs, or the problem that all have. Empty if they agree.
 std::vector<std::string> disagreements(const std::vector<Introduction>& ranks);
 
 }  // namespace dpo::comm

@@ -25,8 +25,8 @@ namespace {
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Backend = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
 
-// For an operation that all ranks have begun and that hangs: see nccl_timeout. No rank may wait in one for
-// another that reads, downloads or tokenizes for an hour: barrier() is for that.
+// The timeout ends operations that all ranks have begun and that hang (see nccl_timeout). To wait for a rank
+// that reads, downloads or tokenizes for an hour, use barrier().
 Backend make_backend(const Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   const auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
@@ -95,8 +95,8 @@ class NcclGroup : public Group {
     return wrap(backend_->broadcast(tensors, options), copy);
   }
 
-  // Waits for the others over the store first, where that may take hours: the timeout of NCCL's operation
-  // begins when all ranks are here.
+  // First waits for the others over the store, which may take hours. The timeout of NCCL's operation begins
+  // when all ranks are here.
   void barrier() override {
     wait_for_all_over_store();
     const at::Tensor one = at::ones({1}, at::kFloat);
@@ -118,7 +118,7 @@ class NcclGroup : public Group {
   }
 
  private:
-  // Asks again and again: a call that waits would keep NCCL's own thread from using the store.
+  // Polls the store, since a call that waits would keep NCCL's own thread from using it.
   void wait_for_all_over_store() {
     using std::chrono::milliseconds;
     constexpr milliseconds kFirst(1), kLongest(200);

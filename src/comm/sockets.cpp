@@ -23,7 +23,7 @@
 namespace dpo::comm {
 namespace {
 
-// For the network: for IPv6 and IPv4 where the machine has IPv6, otherwise for IPv4.
+// Opens a socket. For the network it takes IPv6 and IPv4 if the machine has IPv6, otherwise IPv4.
 Descriptor new_socket(Reach reach) {
   if (reach == Reach::this_machine)
     return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

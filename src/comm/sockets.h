@@ -34,7 +34,7 @@ struct ListeningSocket {
   std::uint16_t port = 0;
 };
 
-// Who can connect: processes of this machine, at 127.0.0.1, or whoever reaches one of its network interfaces.
+// Says who can connect: processes of this machine (127.0.0.1), or anyone who reaches a network interface.
 enum class Reach { this_machine, network };
 
 inline constexpr const char* kThisMachine = "127.0.0.1";

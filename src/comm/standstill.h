@@ -1,4 +1,4 @@
-// When a run has come to a standstill: its ranks are alive, but no work is done.
+// Detects a standstill of a run: its ranks are alive, but no work is done.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,13 @@ struct StandstillLimits {
 StandstillLimits standstill_limits(std::chrono::milliseconds rank_timeout);
 
 // The timeout of a collective operation over NCCL: twice as long as a standstill may last, so that the
-// watchdog comes first, since it knows which rank is stuck. What remains for NCCL is an operation that all
-// ranks have begun and that never ends.
+// watchdog comes first, since it knows which rank is stuck. NCCL itself only ends an operation that all ranks
+// have begun and that never ends.
 std::chrono::milliseconds nccl_timeout(std::chrono::milliseconds rank_timeout);
 
-// What rank 0 knows about the progress of all ranks. A rank is stuck if no rank makes progress and it has
-// begun fewer collective operations than another: that one waits for it. A rank that waits for another is
-// never the one with the fewest.
+// The progress of all ranks, as rank 0 knows it. A rank is stuck if no rank makes progress and it has begun
+// fewer collective operations than another: that one waits for it. A rank that waits for another is never the
+// one with the fewest.
 class Standstill {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -181,8 +181,9 @@ class Watchdog::Thread {
     return std::nullopt;
   }
 
-  // On rank 0, which hears of all: warns of a standstill, and returns the rank that caused it once that has
-  // lasted too long. Where no rank waits for another, all may be in one long operation, so the run goes on.
+  // Warns of a standstill, and returns the rank that caused it once it has lasted too long. Only rank 0 does
+  // so, since it receives all heartbeats. If no rank waits for another, all may be in one long operation, so
+  // the run goes on.
   std::optional<RankFailure> find_stuck(Clock::time_point now) {
     if (rank_ != 0) return std::nullopt;
     const StandstillLimits& limits = options_.standstill;

@@ -140,7 +140,7 @@ int remove_files(const CacheArguments& arguments, const std::vector<CacheFile>& 
       removed.push_back(file);
     } else {
       is_left = true;
-      print_notes({fmt::format("{} is left: {}", file.path.string(), why)});
+      print_notes({fmt::format("{} is kept: {}", file.path.string(), why)});
     }
   }
   fmt::print(stderr, "{} removed\n", total(removed));
@@ -164,13 +164,13 @@ int run_cache(CacheArguments arguments) {
 void describe(CLI::App& command, CacheArguments& arguments) {
   command.description("list cached tokens and reference scores, or remove them");
   add_run_arguments(command, arguments.request,
-                    {{"dpo cache                            # what there is, for what, its size and age",
-                      "dpo cache --older-than 30d           # what was not used for 30 days",
-                      "dpo cache --older-than 30d --remove  # removes it",
+                    {{"dpo cache                            # list cached files: purpose, size and age",
+                      "dpo cache --older-than 30d           # list those not used for 30 days",
+                      "dpo cache --older-than 30d --remove  # remove them",
                       "dpo cache local_dirs=[/scratch]      # the caches of runs with this local_dirs"},
-                     "FILE arguments choose single files. A run computes again what it does not find.\nFiles "
+                     "FILE arguments choose single files. A run recomputes missing files.\nFiles "
                      "that a run is using are "
-                     "left. See docs/data.md."});
+                     "kept. See docs/data.md."});
   const auto older = command
                          .add_option("--older-than", arguments.older_than,
                                      "only files that no run has used for this long: 12h, 30d, 8w")

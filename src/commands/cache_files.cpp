@@ -25,14 +25,14 @@ using Kind = CacheFile::Kind;
 constexpr std::string_view kTokens = ".tokens", kScores = ".safetensors", kTemporary = ".tmp";
 constexpr const char* kUnreadable = "damaged, or written by an earlier version";
 
-// Whether a name is 32 hexadecimal digits and this extension, as the caches of runs have it.
+// Returns whether a name is 32 hexadecimal digits and this extension, as in the caches of runs.
 bool is_cache_name(std::string_view name, std::string_view extension) {
   constexpr std::size_t kDigits = 32;
   return name.size() == kDigits + extension.size() && name.ends_with(extension) &&
          name.find_first_not_of("0123456789abcdef") == kDigits;
 }
 
-// The file that a temporary one (NAME.XXXXXX.tmp) would have become.
+// Returns the name that a temporary file (NAME.XXXXXX.tmp) would have got; empty if it is not one.
 std::string_view target_of(std::string_view name) {
   constexpr std::size_t kRandom = 7;  // with its point
   if (!name.ends_with(kTemporary) || name.size() < kTemporary.size() + kRandom) return {};
@@ -76,7 +76,7 @@ std::string about(const fs::path& path, Kind kind) {
   return text;
 }
 
-// Reading a file to describe it is no use of it.
+// Restores the last-use time, since reading a file to describe it does not count as use.
 std::string about_unused(const fs::path& path, Kind kind, const struct stat& found) {
   std::string text = about(path, kind);
   const timespec times[] = {found.st_atim, {0, UTIME_OMIT}};

@@ -24,7 +24,7 @@ std::string name_of(CacheFile::Kind kind);
 // The files of `folder`/tokens and `folder`/references that belong to this user, the one used last first.
 std::vector<CacheFile> cache_files_in(const std::filesystem::path& folder);
 
-// Removes it with its lock. Returns "", or why it was left: a process uses it, or the system refuses.
+// Removes a file and its lock. Returns "", or why it was kept: a process uses it, or the system refuses.
 std::string remove_cache_file(const CacheFile& file);
 
 // Bytes of all files below a folder; links are not followed.

@@ -46,7 +46,7 @@ Command make_command(std::string name, Run run) {
 Command make_group(std::string name, std::string help, std::vector<Command> commands);
 
 // All of main(): parses the arguments, runs the command and prints errors. Returns the exit status.
-// `first_steps`: the commands that a program shows which is called without one; if empty, that is an error.
+// `first_steps`: the commands that are shown if none is given; if empty, a missing command is an error.
 int run_program(CLI::App& program, const std::vector<Command>& commands, std::vector<std::string> arguments,
                 const std::vector<std::string>& first_steps = {});
 
@@ -67,7 +67,7 @@ CLI::Option* takes_path(CLI::Option* option);
 // Refuses what is not a whole number of at least 1.
 CLI::Option* at_least_one(CLI::Option* option);
 
-// Refuses what is none of these names, which the help then shows.
+// Rejects a value that is none of these names, and lists the names in the help.
 CLI::Option* takes_one_of(CLI::Option* option, const std::vector<std::string>& names);
 
 // Adds --dtype.

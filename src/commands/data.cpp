@@ -85,7 +85,7 @@ int print_order(const DataArguments& arguments, const config::Resolved& resolved
   return 0;
 }
 
-// Rows of a split whose data sets have no example left, and what dropped them.
+// Returns how many rows a split without examples had, and what dropped them.
 std::string drops_text(const data::SplitReport& split) {
   std::int64_t rows = 0, bad = 0;
   std::array<std::int64_t, data::kDropReasons> dropped{};

@@ -69,7 +69,7 @@ class PlainHelp : public CLI::Formatter {
   const bool takes_keys_;
 };
 
-// Words that other programs have for what a command does, and the command.
+// Names that other programs use for a command, and the answer that names dpo's command.
 struct OtherCommands {
   std::string_view names, answer;
 };

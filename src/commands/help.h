@@ -1,4 +1,4 @@
-// What help pages and the first screen show, in plain words, and what commands of other programs are here.
+// Help pages, the first screen, and answers to commands of other programs.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ std::shared_ptr<CLI::FormatterBase> help_format(bool takes_keys);
 // The end of the help of a command that takes KEY=VALUE.
 std::string help_of_keys(const RunHelp& help);
 
-// What a program prints that is called without a command: these commands, and how to see the others.
+// Returns what a program without a command prints: these commands, and how to see the others.
 std::string first_screen(const CLI::App& program, const std::vector<std::string>& commands);
 
 // "; 'dpo sample MODEL --chat' talks with a model", for a command that other trainers have; otherwise empty.

@@ -81,7 +81,7 @@ std::vector<hub::HubFile> files_in(const fs::path& folder) {
   return files;
 }
 
-// The text of a file that may be changed; nullopt if it is not the one in the marker, which push() reports.
+// Reads a file that may be changed. Returns nullopt if its hash is not the marker's, which push() reports.
 std::optional<std::string> intact_text(const hub::LocalFile& file) {
   std::string text = read_text_file(file.file, "the model's configuration", std::size_t{1} << 30);
   Sha256 hash;

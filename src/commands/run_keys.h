@@ -1,4 +1,4 @@
-// The keys of a run against its model and its data, before anything long begins.
+// Checks and adapts the keys of a run to its model and data, before anything long begins.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace dpo::commands {
 // only: which defaults have changed, and which data are meant where a name could mean two.
 config::Resolved adapted(config::Resolved resolved);
 
-// The same to the number of training examples: a batch is not larger.
+// Adapts defaults to the number of training examples: a batch is not larger than the data.
 config::Resolved adapted_to_data(config::Resolved resolved, const plan::ExampleUnit& unit);
 
 // A run with defaults that fit its model and its data, and what was counted of the data.

@@ -9,14 +9,14 @@
 
 namespace dpo::config {
 
-// Whether the user gave this key: on the command line, in a file or in the environment. Those that a built-in
-// preset sets do not count.
+// Returns whether the user gave this key on the command line, in a file or in the environment. Keys that a
+// built-in preset sets do not count.
 bool is_given(const Resolved& resolved, std::string_view key);
 
-// Whether the user gave this key another value than its default.
+// Returns whether the user gave this key a value other than its default.
 bool is_changed(const Resolved& resolved, std::string_view key);
 
-// Gives a key that the user did not give another default.
+// Changes the default of a key that the user did not give.
 void set_default(Resolved& resolved, const std::string& key, std::int64_t value);
 
 }  // namespace dpo::config

@@ -7,8 +7,8 @@
 
 namespace dpo::config {
 
-// What an evaluation uses: n_eval_examples of the test split, or all if it has fewer (then `note` says so),
-// each once, in batches of about equal size, at most eval_batch_size.
+// The examples of an evaluation: n_eval_examples of the test split, or all if it has fewer (then `note` says
+// so), each once, in batches of about equal size, at most eval_batch_size.
 struct EvaluationSize {
   std::int64_t batch = 0, examples = 0;
   std::string note = {};

@@ -16,9 +16,9 @@
 
 namespace dpo::config {
 
-// Whether a key decides the numbers that a run trains. Every key must say it: from it follow the run's
-// identity, which a checkpoint is compared by when it is resumed, and which changes a plan may suggest to a
-// resumed run.
+// How a key affects the numbers that a run trains. Every key must declare it. It decides whether the key is
+// part of the run's identity, which is compared when a checkpoint is resumed, and whether a plan may suggest
+// to change the key of a resumed run.
 enum class Effect {
   none,      // the same numbers, except for the order of sums
   result,    // other numbers with another value

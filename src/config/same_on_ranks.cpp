@@ -6,8 +6,8 @@
 namespace dpo::config {
 namespace {
 
-// Where a machine keeps its caches. Each may have a disk of its own, such as local_dirs=[${oc.env:TMPDIR}];
-// the run folder, which it names too, is decided by rank 0.
+// The key that names the folders of caches. Each machine may use its own disk, such as
+// local_dirs=[${oc.env:TMPDIR}]. Rank 0 decides the run folder, which this key names too.
 constexpr const char* kMayDiffer = "local_dirs";
 
 void add_keys(const Node& map, const std::string& prefix, std::map<std::string, std::string>& keys) {

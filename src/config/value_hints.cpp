@@ -37,7 +37,7 @@ constexpr OtherValues kOtherValues[] = {
     {"loss.name", "kto_pair", "write loss=kto, which takes pairs as well as labelled responses"},
     {"loss.name", "bco", "write loss=bco_pair"},
     {"loss.name", "aot_unpaired apo_zero_unpaired",
-     "unpaired losses other than loss=kto are not supported; of pairs, loss=aot and loss=apo_zero learn"},
+     "unpaired losses other than loss=kto are not supported; for pairs, write loss=aot or loss=apo_zero"},
     {"loss.name", "sppo", "write loss=sppo_hard"},
     {"loss.name", "nca", "write loss=nca_pair"},
     {"loss.name", "exo", "write loss=exo_pair"},
@@ -47,8 +47,8 @@ constexpr OtherValues kOtherValues[] = {
     {"loss.name", "grpo dr_grpo gspo dapo cispo ppo rloo reinforce reinforce++ online_dpo xpo nash_md gkd",
      kReinforcement},
     {"loss.name", "reward rm reward_model prm",
-     "reward models are not trained here; the policy of loss=dpo is one itself, and 'dpo score MODEL FILE "
-     "--reference MODEL' prints its rewards"},
+     "reward models are not trained here; a policy trained with loss=dpo is one itself, and 'dpo score "
+     "MODEL FILE --reference MODEL' prints its rewards"},
     // Adapters.
     {"adapter.name", "qlora", kNf4},
     {"adapter.name", "dora", "write adapter=lora adapter.dora=true"},
@@ -58,11 +58,11 @@ constexpr OtherValues kOtherValues[] = {
     {"adapter.name", "peft true yes", "write adapter=lora"},
     {"adapter.name",
      "adalora ia3 vera oft boft loha lokr loftq pissa loraplus prefix_tuning prompt_tuning freeze galore",
-     "of adapters there is only LoRA: adapter=lora"},
+     "the only kind of adapter is LoRA: adapter=lora"},
     {"adapter.base_dtype", "4 4bit fp4 int4 bnb_4bit bitsandbytes",
      "write {}=nf4, whose numbers have 4 bits"},
     {"adapter.base_dtype", "8 8bit bnb_8bit", "write {}=int8"},
-    {"adapter.base_dtype", "gptq awq hqq aqlm mxfp4 eetq", "of 4 bits there is only {}=nf4"},
+    {"adapter.base_dtype", "gptq awq hqq aqlm mxfp4 eetq", "the only format of 4 bits is {}=nf4"},
     // Optimizers and schedules. The values of transformers' optim and lr_scheduler_type.
     {"optimizer",
      "adamw_torch adamw_torch_fused adamw_hf adamw_fused adamw_apex_fused adamw_torch_xla "

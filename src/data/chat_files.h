@@ -24,7 +24,7 @@ Tools read_tools(const config::RunConfig& config);
 // out to be plain text.
 void check_chat_files(const config::RunConfig& config);
 
-// A note for data of plain text though the tokenizer has a chat template; else empty.
+// Returns a note if the data are plain text although the tokenizer has a chat template; otherwise empty.
 std::string unused_template_note(const config::RunConfig& config, bool has_chats);
 
 }  // namespace dpo::data

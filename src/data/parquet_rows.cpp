@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file and what reads it. What Arrow may allocate is bounded too: it decodes whole pages, and many rows at
-// once.
+// A file and its readers. The memory that Arrow may allocate is bounded too, since it decodes whole pages,
+// and many rows at once.
 class ParquetFile {
  public:
   explicit ParquetFile(const fs::path& file)

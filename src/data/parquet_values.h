@@ -14,7 +14,7 @@ namespace dpo::data {
 // bytes, so the size of all decoded values is bounded by the size of the file.
 class ParquetDecoder {
  public:
-  // The most bytes that the values of a file of so many bytes may have, and that may be decoded at once.
+  // Returns the limit for the values of a file of this size, in total and decoded at once, in bytes.
   static std::int64_t most_bytes(std::uintmax_t file_size);
 
   ParquetDecoder(const std::filesystem::path& file, std::int64_t most_bytes)

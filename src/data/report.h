@@ -26,7 +26,7 @@ std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenize
 // One JSON object; if there are both splits, `lengths` is as in configs/lengths.
 std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
-// Which examples to show.
+// Selects the examples to show.
 struct OrderRequest {
   Split split = Split::Train;
   std::int64_t count = 0;

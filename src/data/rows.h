@@ -24,7 +24,7 @@ struct Value {
 
   static Value of(std::string text) { return {Kind::Text, std::move(text), 0, {}, {}}; }
   static Value of(double number) { return {Kind::Number, {}, number, {}, {}}; }
-  // A value that no part of an example can be, such as an image: only a column that is not used may have it.
+  // A value that cannot be part of an example, such as an image. Only unused columns may have it.
   static Value of_other(std::string name) { return {Kind::Other, std::move(name), 0, {}, {}}; }
   static Value of_flag(bool flag) { return {Kind::Bool, {}, flag ? 1.0 : 0.0, {}, {}}; }
   // A number with its digits: integers stay integers, and large ones exact.

@@ -135,8 +135,8 @@ std::set<std::uint64_t> distinct_prompts(const Source& source, const config::Run
   return prompts;
 }
 
-// What data.test_share=null means for a source. Of a small file it takes at least one prompt, unless there is
-// no other one.
+// Returns the share that data.test_share=null means for a source. A small file gives at least one prompt to
+// the test split, unless it has only one.
 double default_share_of(const Source& source, const config::RunConfig& config) {
   const std::int64_t rows = count_rows(source, config, kSmallFile);
   const double share = default_test_share(rows);

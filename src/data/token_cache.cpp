@@ -45,7 +45,7 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
   return to_hex(hash.finish());
 }
 
-// For `dpo cache`.
+// Describes the tokens for `dpo cache`.
 std::string about(const Source& source, const config::RunConfig& config) {
   return fmt::format("{} of {}, in tokens of {}", source.split == Split::Train ? "train" : "test",
                      config::shown(source.name),

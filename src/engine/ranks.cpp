@@ -172,7 +172,7 @@ Composed try_compose(const config::Request& request) {
   }
 }
 
-// Whether all ranks can do the same work. If not, rank 0 prints why.
+// Returns whether all ranks can do the same work. If not, rank 0 prints why.
 bool agree(const std::string& command, const Composed& composed, comm::Group& all) {
   const std::string program =
       fmt::format("dpo {} with LibTorch {}", DPO_VERSION, describe_tensor_library().version);

@@ -241,7 +241,7 @@ Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, cons
   return start;
 }
 
-// `claim`: of rank 0. `log`: what was said so far.
+// `claim`: only rank 0 has one. `log`: the messages so far.
 TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
                             std::optional<run::FolderClaim> claim, const train::Listener& listener,
                             const comm::World& world, std::string log) {

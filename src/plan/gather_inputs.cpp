@@ -78,13 +78,14 @@ Architecture start_of(const config::RunConfig& run, const Architecture& own) {
   return start;
 }
 
-// Whether a file is named as the weights of a model folder are, so that the config.json beside it is its own.
+// Returns whether a file has the name of weights in a model folder, so that the config.json beside it is its
+// own.
 bool is_of_model_folder(const fs::path& file) {
   return file.stem() == "model" || file.stem() == "pytorch_model";
 }
 
-// A model.archive that is a folder is used with its own config.json, a file with that of model.name_or_path,
-// whose plan and tokenizer both have. So the two must describe the same model.
+// A model.archive that is a folder has its own config.json; a file uses that of model.name_or_path. Plan and
+// tokenizer are always those of model.name_or_path, so both must describe the same model.
 void check_same_model(const config::RunConfig& run, const Architecture& own) {
   std::error_code none;
   const fs::path archive = archive_path(*run.model.archive);

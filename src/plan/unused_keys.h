@@ -8,7 +8,7 @@
 
 namespace dpo::plan {
 
-// What the data of a run are, where they are on this machine.
+// Facts about the data of a run, as far as they are on this machine.
 struct DataFacts {
   std::optional<bool> has_chats;       // whether any data set has conversations
   std::optional<bool> splits_by_hash;  // whether data.test_share divides any of them

@@ -15,8 +15,8 @@ struct AccuracyGap {
 };
 
 // Compares the last tenth of the updates, of `batch` examples each, with an evaluation of
-// `held_out_examples`. Nothing unless the difference is larger than 0.15 and than three standard deviations
-// of it.
+// `held_out_examples`. Returns nullopt unless the difference exceeds both 0.15 and three of its standard
+// deviations.
 std::optional<AccuracyGap> find_accuracy_gap(const Series& accuracies, const Series& margins, double batch,
                                              const Evaluation& held_out, double held_out_examples);
 

@@ -9,8 +9,8 @@
 
 namespace dpo::report {
 
-// The evaluations of a run in the order of training, as far as a checkpoint after `most` examples; of those
-// that were repeated the last.
+// Returns the evaluations of a run in the order of training, up to a checkpoint after `most` examples. If one
+// was repeated, the last one counts.
 std::vector<Evaluation> evaluations_of(const MetricLog& log,
                                        double most = std::numeric_limits<double>::infinity());
 

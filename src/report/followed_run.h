@@ -8,8 +8,7 @@
 
 namespace dpo::report {
 
-// What a run has written line by line, metrics.jsonl and log.txt, as far as it was read. Only what was added
-// to the files since the last call is read.
+// A summary of a run's metrics.jsonl and log.txt. read() reads only the lines added since the last call.
 class FollowedRun {
  public:
   explicit FollowedRun(const std::filesystem::path& folder);

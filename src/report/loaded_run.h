@@ -15,7 +15,8 @@ namespace dpo::report {
 
 // What the parts of a report read.
 struct LoadedRun {
-  // `followed`: the files of the same run that grow, read before. A UserError if the run has no metrics.
+  // `followed`: the metrics and log of the same run, already read. Throws a UserError if the run has no
+  // metrics.
   LoadedRun(const RunSource& run, const FollowedRun& followed);
 
   const RunSource& source;

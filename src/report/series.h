@@ -19,9 +19,9 @@ class Series {
 
   std::size_t size() const { return size_; }  // values that were added
   bool empty() const { return size_ == 0; }
-  const Point& last() const { return last_; }  // of one that is not empty
-  double largest() const { return largest_; }  // the same
-  double median() const;  // NaN if there is none; of a long run, of the first of each group
+  const Point& last() const { return last_; }  // must not be empty
+  double largest() const { return largest_; }  // must not be empty
+  double median() const;  // NaN if empty; in a long run, that of the first values of groups
 
   // At most `most` points: means of that many groups of neighbours.
   std::vector<Point> means(std::size_t most) const;

@@ -26,7 +26,7 @@ class Tail {
   // The lines that were completed since the last call. A file that is missing or cannot be read has none.
   Part next();
 
-  // The line at the end of what was read that has no end yet.
+  // Returns the last line read if it has no end yet; otherwise empty.
   std::string_view last_line() const { return skips_ ? std::string_view() : pending_; }
 
  private:
@@ -43,8 +43,8 @@ class Tail {
   bool skips_ = false;   // that line is too long, or its beginning was not read
 };
 
-// A UserError unless a path is a regular file that can be read; `what` says what it is for ("metrics of a
-// run").
+// Throws a UserError unless a path is a regular file that can be read. `what` says what it is for ("metrics
+// of a run").
 void require_readable(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace dpo::report

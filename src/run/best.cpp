@@ -45,7 +45,7 @@ void begin_comparison(RunState& run_state, const config::RunConfig& config,
         run_state.best_examples ? fmt::format("step-{}", *run_state.best_examples) : "the best so far";
     listener.say(
         fmt::format("note: {} is the best by {}, but this run compares by {}: a new comparison begins, and "
-                    "keep_last leaves {}, to which a link {}.old-N will point",
+                    "keep_last keeps {}; a link {}.old-N will point to it",
                     step, text_of(run_state.comparison), text_of(now), step, kBest));
   }
   run_state.comparison = now;

@@ -1,4 +1,4 @@
-// Which checkpoint of a run is the best by best_metric.
+// Decides which checkpoint of a run is the best by best_metric.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace dpo::run {
 
-// "64 examples with SHA-256 0123456789abcdef", whatever their order and batches.
+// Returns "64 examples with SHA-256 0123456789abcdef". The hash does not depend on their order and batches.
 std::string set_of(std::span<const train::ExampleBatch> evaluation);
 
 // Must be called before the first evaluation. A run that is resumed with another metric or other examples

@@ -79,9 +79,8 @@ std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
                     clipped_in_a_row_, norm, *max_gradient_norm_)}});
 }
 
-// Training accuracies are those of examples before the update on them: only from the second epoch on are they
-// those of examples that the model has seen. As long as the held-out loss falls, training goes on to be
-// useful.
+// A training accuracy is measured before the update on its examples, so only from the second epoch on has the
+// model seen these examples. While the held-out loss falls, training is still useful.
 std::vector<RunWarning> Diagnosis::find_memorising(const Metrics& metrics) {
   const double examples = value_of(metrics, "counters/examples");
   const report::Evaluation now{examples, value_of(metrics, "loss/eval"),

@@ -83,8 +83,8 @@ track::Row row_of(const Metrics& metrics) {
   return {static_cast<std::int64_t>(value_of(metrics, kStepName)), is_evaluation(metrics), metrics};
 }
 
-// Keeps the beginning of a file. What is dropped may still be followed by another process, which then sees a
-// new file.
+// Drops all but the beginning of a file by writing a new one. Another process that follows the old file then
+// sees that it was replaced.
 void keep_beginning(const fs::path& path, std::uint64_t size) {
   std::error_code none;
   if (fs::file_size(path, none) == size) return;

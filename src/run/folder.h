@@ -19,8 +19,8 @@
 
 namespace dpo::run {
 
-// Where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME; see
-// claim_folder for two that start in the same second. run_stem: the path without the time.
+// Returns where a run of this configuration writes: `local_run_dir`, or LOCAL_DIR/USER/EXP_NAME_TIME. See
+// claim_folder for two runs that start in the same second. run_stem: the path without the time.
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 std::filesystem::path run_stem(const config::RunConfig& config);
 
@@ -48,7 +48,7 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   bool log(const std::string& line);
   bool add_metrics(const Metrics& metrics);
-  // Calls with each line of metrics.jsonl from so many examples on; all may be more than fit into memory.
+  // Calls `use` with each line of metrics.jsonl from `first` examples on; all lines may not fit into memory.
   void replay(std::int64_t first, const std::function<void(const Metrics&)>& use) const;
   bool write_examples(std::span<const train::ExampleBatch> evaluation, const text::Tokenizer& tokenizer);
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);

@@ -31,7 +31,7 @@ bool create(const fs::path& folder) {
   return made;
 }
 
-// Returns those that were missing, each after its parent.
+// Creates a folder and its missing parents. Returns those that it created, each after its parent.
 std::vector<fs::path> create_with_parents(const fs::path& folder) {
   std::vector<fs::path> missing, made;
   std::error_code none;
@@ -79,7 +79,8 @@ FolderClaim::FolderClaim(FolderClaim&& other) noexcept
   other.lock_.reset();
 }
 
-// The lock's file goes first, while it is locked: who opens it later finds that it has no name.
+// Removes the lock's file first, while it is locked, so that a process which has opened it finds that it is
+// gone.
 FolderClaim::~FolderClaim() {
   if (made_lock_) ::unlink((path_ / RunLock::kName).c_str());
   remove_empty(made_);

@@ -100,7 +100,7 @@ std::string text_of_key(const config::Field& field, const config::RunConfig& con
   return text_of(field.write(config));
 }
 
-// Whether a value is what was in use before a key existed: nothing, or its default.
+// Returns whether a value is the one in use before its key existed: nothing, or the default.
 bool is_neutral(const std::string& key, const std::string& value) {
   if (value == "null" || value == "false") return true;
   const config::Field* const field = config::find_field(key);
@@ -121,7 +121,8 @@ void check_architecture(const model::Description& saved, const model::Descriptio
         fmt::format("resume: the model's config.json is not that of {}: {}", checkpoint.string(), other));
 }
 
-// Digest of which examples are of one prompt: an epoch shuffles prompts, also those without an example.
+// Returns a digest of which examples share a prompt, since an epoch shuffles prompts, also those without an
+// example.
 std::string text_of_prompts(const data::Examples& examples) {
   const auto& starts = examples.list().starts;
   Sha256 sum;

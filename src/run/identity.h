@@ -21,7 +21,7 @@ Identity identity_of_keys(const config::RunConfig& config);
 // The keys, tokenizer and data. `updates`: of the whole run; a decaying learning rate depends on it.
 Identity identity_of(const config::RunConfig& config, const std::string& tokenizer,
                      const data::Examples& train, std::int64_t updates);
-// What the model's config.json says; see model::describe.
+// The settings of the model's config.json; see model::describe.
 Identity identity_of_architecture(const model::ModelConfig& config);
 // Of the reference; see shard::fingerprint_of.
 Identity identity_of_reference(const std::string& fingerprint);
@@ -29,13 +29,14 @@ Identity identity_of_reference(const std::string& fingerprint);
 // Of the frozen model of a run with an adapter, which its checkpoints do not contain.
 Identity identity_of_base(const std::string& fingerprint);
 
-// A UserError if the adapter of a checkpoint was trained over another model than this. Says nothing about
-// weights that are in another dtype now.
+// Throws a UserError if the adapter of a checkpoint was trained over another model than this. Does not
+// compare weights that are in another dtype now.
 void check_base(const Identity& saved, const model::ModelConfig& base, const std::string& fingerprint,
                 const config::RunConfig& config, const std::filesystem::path& adapter);
 
-// A UserError with every difference, saved and now. What `now` does not name is not compared, and a value
-// that was not saved counts as the default. Returns notes about what an older checkpoint cannot tell.
+// Throws a UserError that lists every difference, saved and now. Entries that `now` lacks are not compared,
+// and a value that was not saved counts as the default. Returns notes about values that an older checkpoint
+// did not record.
 std::vector<std::string> check_identity(const Identity& saved, const Identity& now,
                                         const std::filesystem::path& checkpoint);
 

@@ -39,9 +39,9 @@ std::string to_json_line(const Metrics& metrics);
 
 bool is_evaluation(const Metrics& metrics);
 
-// How many bytes of metrics.jsonl come before the checkpoint that a run is resumed from: up to the last
-// update of its examples, or to its last evaluation. Lines that a crash has damaged do not count. Only the
-// end of the file is read, from the last line back to the one that is kept.
+// Returns how many bytes of metrics.jsonl come before the checkpoint that a run is resumed from: up to the
+// last update of its examples, or to its last evaluation. Lines that a crash has damaged do not count. Only
+// the end of the file is read, from the last line back to the one that is kept.
 std::uint64_t bytes_until(std::istream& file, const RunState& run_state);
 
 }  // namespace dpo::run

@@ -130,7 +130,7 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   return run_state;
 }
 
-// Compares models that were loaded with the checkpoint, and what their config.json says also among the ranks.
+// Compares the loaded models with the checkpoint, and with those of the other ranks.
 void check_models(const Identity& now, const std::optional<fs::path>& checkpoint, const shard::Mesh& mesh,
                   const train::Listener& listener, RunState& run_state) {
   check_same_on_ranks(now, *mesh.all);
@@ -174,7 +174,7 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
 }
 
-// Sets the files of a checkpoint by which other programs talk with the model as it was trained.
+// Sets the files of a checkpoint that let other programs chat with the model as it was trained.
 void set_other_files(checkpoint::LoadedModel& loaded, const RunData& data) {
   if (data.config.model.tokenizer_name_or_path) checkpoint::use_tokenizer(loaded, data.tokenizer.folder());
   if (!data.answer_ends) return;

@@ -32,7 +32,8 @@ struct RunData {
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
   std::vector<data::Token> ends;  // tokens that end a response
-  // How answers end, and what they were rendered with: for the checkpoints of a run on conversations.
+  // The tokens that end answers, and the files of the chat template, for checkpoints of a run on
+  // conversations.
   std::optional<text::AnswerEnds> answer_ends;
   std::map<std::string, std::string> template_files;
 };

@@ -47,8 +47,7 @@ bool is_complete(const std::filesystem::path& folder);
 RunState read_run_state(const std::filesystem::path& folder);
 // Compares all files with the marker. A difference, or no marker, is a UserError that names the file.
 void verify_checkpoint(const std::filesystem::path& folder);
-// The same for the files of the model or adapter alone, those that are there; other files may have been
-// edited.
+// Compares only the files of the model or adapter that exist; other files may have been edited.
 void verify_weights(const std::filesystem::path& folder);
 
 // Reads this rank's shard of the optimizer state, whatever mesh wrote it.
@@ -61,8 +60,8 @@ std::optional<std::int64_t> step_of(const std::filesystem::path& folder);
 // The newest complete checkpoint of the same run that is older than this one.
 std::optional<std::filesystem::path> checkpoint_before(const std::filesystem::path& checkpoint);
 
-// A UserError if a checkpoint that is newer than all complete ones is a link to what is not there: resuming
-// from an older one would drop what came after it.
+// Throws a UserError if a checkpoint that is newer than all complete ones is a broken link: resuming from an
+// older one would drop the updates after it.
 void require_reachable(const std::filesystem::path& run);
 
 // The newest complete checkpoint (step-N) of a run; incomplete ones are named in `ignored`.

@@ -54,8 +54,8 @@ bool is_of_comparison(const fs::path& folder, const Comparison& comparison) try 
   return false;
 }
 
-// A best checkpoint of another comparison is kept by its link, under another name: nothing says that the new
-// one is better.
+// Renames the link to the best checkpoint of another comparison, which keeps that checkpoint: the new one is
+// not known to be better.
 void point_best(const fs::path& run, const fs::path& folder, const Comparison& comparison) {
   const fs::path link = run / kBest;
   if (fs::exists(link) && !fs::equivalent(link, folder) && !is_of_comparison(link, comparison))

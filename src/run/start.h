@@ -22,9 +22,8 @@ struct Start {
 // `overwrite` is set.
 Start find_start(const config::RunConfig& config);
 
-// Creates and locks the folder, before anything expensive is done. Of runs that start in the same second,
-// each gets a folder of its own. A UserError if another process writes to the run, or has written to it since
-// find_start.
+// Creates and locks the folder, before anything expensive is done. Runs that start in the same second get
+// separate folders. A UserError if another process writes to the run, or has written to it since find_start.
 FolderClaim claim_folder(const Start& start, const config::RunConfig& config);
 
 }  // namespace dpo::run

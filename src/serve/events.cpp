@@ -87,7 +87,7 @@ std::string EventStream::next_list() {
   return event("runs", last_list_);
 }
 
-// What was read for all viewers; from there on, the stream reads by itself.
+// Returns the summary that all viewers share; after it, the stream reads the file itself.
 std::string EventStream::all_points(Source& source) {
   std::string metrics = "{}";
   runs_.follow(source.id, [&](const report::FollowedRun& run) {

@@ -47,8 +47,8 @@ bool equal_in_constant_time(std::string_view a, std::string_view b);
 // 32 random hexadecimal digits.
 std::string make_token();
 
-// Characters that need no quoting in addresses and cookies, and enough of them; else a UserError. `given`:
-// where it is from.
+// Throws a UserError unless a token is long enough and has only characters that need no quoting in addresses
+// and cookies. `given`: where it is from.
 void check_token(const std::string& token, const std::string& given);
 
 }  // namespace dpo::serve

@@ -182,7 +182,7 @@ struct Runs::Watched {
   json updates, values = json::object();
 };
 
-// What a run has written, for whoever asks; only one at a time reads more of it.
+// The summary of a run's files, shared by all requests. Only one request at a time reads more of the files.
 struct Runs::Followed {
   explicit Followed(const Run& run) : id(run.id), files(run.folder) {}
 

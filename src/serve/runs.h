@@ -42,8 +42,8 @@ class Runs {
   // seconds.
   nlohmann::json list();
 
-  // Calls with what a run has written until now. Of the kMostFollowed runs that were asked for last it is
-  // kept, so that the next call reads only what was added. False if there is no such run.
+  // Calls `use` with the summary of a run's files. The summaries of the kMostFollowed runs that were asked
+  // for last are kept, so that the next call reads only new lines. Returns false if there is no such run.
   bool follow(const std::string& id, const std::function<void(const report::FollowedRun&)>& use);
   static constexpr std::size_t kMostFollowed = 40;
 

@@ -52,7 +52,7 @@ void AppendFile::try_to_open() {
   try {
     is_new_ ? create() : open_existing();
   } catch (const UserError&) {
-    // A link, say. As on a full disk, is_written() is false.
+    // The path is a link, for example. is_written() is then false, as on a full disk.
   }
 }
 

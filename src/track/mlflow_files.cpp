@@ -55,7 +55,8 @@ void for_lines(std::string_view lines, Call call) {
   }
 }
 
-// The same for those of a file, which may be larger than the memory, without their ends.
+// Calls `call` with each line of a file, without its end, until it returns false. The file may be larger than
+// the memory.
 template <typename Call>
 void for_lines(std::istream& file, Call call) {
   for (std::string line; std::getline(file, line) && !file.eof();)

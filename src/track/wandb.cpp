@@ -208,8 +208,8 @@ class Wandb : public Tracker {
   }
 
  private:
-  // The row at the checkpoint's step waits if its evaluation is still to come; then the old file's comes
-  // again too. Else it is in the file at once, with that one's histograms and samples.
+  // Continues the row at the checkpoint's step. It is written at once, with the old file's histograms and
+  // samples, unless its evaluation is still to come.
   void finish_checkpoint(const Settings& settings, const KeptRows& kept) {
     const bool is_complete = settings.evaluated == settings.examples;
     const bool is_logged = step_ == settings.examples && !row_.empty();

@@ -44,7 +44,7 @@ std::string text_of(const model::Description& description) {
   return text;
 }
 
-// For `dpo cache`.
+// Describes the scores for `dpo cache`.
 std::string about(const config::RunConfig& config, data::Split split) {
   return fmt::format("{} of {}, scored by {}{}", split == data::Split::Train ? "train" : "test",
                      fmt::join(config.datasets, ", "), config.model.name_or_path,

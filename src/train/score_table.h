@@ -30,7 +30,7 @@ class ScoreTable {
   // Takes scores that this table does not have.
   void add(const ScoreTable& other);
 
-  // The scores as bytes, for the other ranks; and back.
+  // Converts the scores to bytes for the other ranks, and back.
   std::string bytes() const;
   void set_bytes(std::string_view bytes);
 

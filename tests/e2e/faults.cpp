@@ -73,7 +73,7 @@ bool matches(const std::string& line) {
   return pattern.empty() || fnmatch(pattern.c_str(), line.c_str(), 0) == 0;
 }
 
-// What follows `name` in the kind of fault; null if it is another kind.
+// Returns the text after `name` in the kind of fault; null if it is another kind.
 const char* argument(const std::string& kind, const std::string& name) {
   return kind.starts_with(name) ? kind.c_str() + name.size() : nullptr;
 }

@@ -27,7 +27,7 @@ def commands():
 
 
 def cases(name, command):
-    """Of a script its methods, of a unit test what it lists, of the fuzzer its targets."""
+    """The methods of a script, the cases that a unit test lists, or the targets of the fuzzer."""
     scripts = [Path(word) for word in command if word.endswith(".py")]
     if scripts:
         return re.findall(r"def (test_\w+)", scripts[0].read_text())

@@ -34,7 +34,7 @@ def disturbed(folder, kind, at, match="*", log=""):
 
 
 def is_whole(checkpoint):
-    """Whether a checkpoint has its marker, and the files that the marker names are undamaged."""
+    """Returns whether a checkpoint has its marker, and the files that the marker names are undamaged."""
     marker = checkpoint / "COMPLETE"
     if not marker.exists():
         return False

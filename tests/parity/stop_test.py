@@ -29,7 +29,7 @@ PROGRAM = os.environ["DPO_PROGRAM"]
 os.environ["OMP_NUM_THREADS"] = "1"
 GENERATION = {"do_sample": True, "temperature": 0.7, "top_p": 0.9, "repetition_penalty": 1.0}
 MESSAGES = [{"role": "user", "content": "Hello é?"}]
-# What a base model says, whatever it is asked: with the end of a turn, and then the same again.
+# The answer of a base model to every prompt: a text and the end of a turn, repeated.
 ANSWER = ["H", "i", "<|im_end|>", "Ċ"]
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -37,7 +37,7 @@ OTHER = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
 
 
 def make_tokenizer(folder, pad=None, template=None):
-    """Of bytes."""
+    """A tokenizer whose tokens are bytes."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokens = Tokenizer(models.BPE(vocab={character: i for i, character in enumerate(alphabet)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

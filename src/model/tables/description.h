@@ -7,9 +7,9 @@
 
 namespace dpo::model {
 
-// What a config.json says about the computation, by key and value; names and order of the file's own keys do
-// not matter. Left out is what computes nothing (the context, how a new model is initialized) and what the
-// weights tell (whether embeddings are tied, how files are quantized).
+// The settings of a config.json that affect the computation, by key and value. Names and order of the file's
+// own keys do not matter. Settings that compute nothing (the context, how a new model is initialized) or that
+// the weights show (whether embeddings are tied, how files are quantized) are left out.
 using Description = std::map<std::string, std::string>;
 Description describe(const ModelConfig& config);
 

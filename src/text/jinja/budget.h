@@ -32,8 +32,8 @@ class Budget {
   Budget* outer_;
 };
 
-// Each throws Failure when the limit is reached. Memory is charged before it is taken: a template can ask for
-// gigabytes with a number.
+// Each throws Failure when the limit is reached. Memory is charged before it is allocated, since a short
+// template can ask for gigabytes.
 void spend(std::uint64_t steps = 1);
 void charge(std::uint64_t bytes);                          // of a value, or of a part of one
 void charge(std::uint64_t count, std::uint64_t each);      // of so many items

@@ -115,7 +115,7 @@ TEST(Handshake, OfTooManyStrangersTheOldestMustGo) {
   check_all_connect(rank_0, 2);
 }
 
-// What an onlooker has heard of one handshake.
+// The messages of one handshake that an onlooker has heard.
 struct Heard {
   std::string nonce, answer;
 };

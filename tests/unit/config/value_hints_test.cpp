@@ -98,7 +98,7 @@ TEST(ValueHints, SayWhatThereIsNot) {
             std::string::npos);
   EXPECT_NE(problem_of({"optimizer=muon"}).find("; it is not supported; optimizer=AdamW is"),
             std::string::npos);
-  EXPECT_NE(problem_of({"adapter=ia3"}).find("; of adapters there is only LoRA: adapter=lora"),
+  EXPECT_NE(problem_of({"adapter=ia3"}).find("; the only kind of adapter is LoRA: adapter=lora"),
             std::string::npos);
 }
 

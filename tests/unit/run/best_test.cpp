@@ -31,7 +31,7 @@ class Resumed : public testing::Test {
  protected:
   Resumed() { config_.best_metric = "loss/eval"; }
 
-  // What is said.
+  // Returns the notes for the user.
   std::string begin(const std::vector<train::ExampleBatch>& evaluation) {
     std::string said;
     begin_comparison(state_, config_, evaluation,
