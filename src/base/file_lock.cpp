@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/progress_count.h"
+
 namespace dpo {
 namespace {
 
@@ -37,6 +39,7 @@ FileLock::FileLock(const std::filesystem::path& file, Kind kind) {
     if (descriptor_ >= 0) close(descriptor_);
     descriptor_ = open(file.c_str(), kFlags | (creates ? O_CREAT | O_RDWR : O_RDONLY), 0666);
     if (descriptor_ < 0) return;
+    const WaitingForOthers waiting;
     lock(descriptor_, creates ? LOCK_EX : LOCK_SH);
   } while (!is_still_at(descriptor_, file));
 }

@@ -9,17 +9,17 @@ namespace dpo {
 // model, some rows. A call costs some nanoseconds and may come from any thread.
 void count_progress() noexcept;
 
-// The number of calls so far. Rises with each call while there is a WritingToUser.
+// The number of calls so far. Rises with each call while a WaitingForOthers exists.
 std::uint64_t progress_count() noexcept;
 
-// Exists while this process writes to its user. A pager, or a terminal stopped with Ctrl-S, may make it wait
-// for hours, which must not end the run.
-class WritingToUser {
+// Exists while this process waits for something outside of the run that may take hours, which must not end
+// the run: a pager, a terminal stopped with Ctrl-S, or a file that another run has locked.
+class WaitingForOthers {
  public:
-  WritingToUser() noexcept;
-  ~WritingToUser();
-  WritingToUser(const WritingToUser&) = delete;
-  WritingToUser& operator=(const WritingToUser&) = delete;
+  WaitingForOthers() noexcept;
+  ~WaitingForOthers();
+  WaitingForOthers(const WaitingForOthers&) = delete;
+  WaitingForOthers& operator=(const WaitingForOthers&) = delete;
 };
 
 }  // namespace dpo

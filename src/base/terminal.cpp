@@ -40,7 +40,7 @@ void open_standard_streams() {
 
 // In one call, so that a half-drawn line is never seen.
 void write_stderr(std::string_view text) {
-  const WritingToUser writing;
+  const WaitingForOthers waiting;
   while (!text.empty()) {
     const ssize_t count = ::write(STDERR_FILENO, text.data(), text.size());
     if (count <= 0) return;

@@ -12,6 +12,7 @@ class Counted : public Group {
 
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
+  const std::shared_ptr<Group>& inner() const { return group_; }
 
   Work all_reduce(const at::Tensor& tensor, Reduction reduction) override {
     begin();
@@ -60,6 +61,11 @@ class Counted : public Group {
 std::shared_ptr<Group> counted(std::shared_ptr<Group> group, std::shared_ptr<OperationCount> count) {
   if (group->size() == 1) return group;  // nobody waits
   return std::make_shared<Counted>(std::move(group), std::move(count));
+}
+
+std::shared_ptr<Group> uncounted(const std::shared_ptr<Group>& group) {
+  const auto* const known = dynamic_cast<const Counted*>(group.get());
+  return known ? std::make_shared<Counted>(known->inner(), std::make_shared<OperationCount>(0)) : group;
 }
 
 }  // namespace dpo::comm

@@ -15,4 +15,8 @@ using OperationCount = std::atomic<std::uint64_t>;
 // an operation counts as progress of this process (base/progress_count.h).
 std::shared_ptr<Group> counted(std::shared_ptr<Group> group, std::shared_ptr<OperationCount> count);
 
+// Returns a counted group whose operations are not counted: those of which not all ranks of a run begin
+// equally many. Their end still counts as progress.
+std::shared_ptr<Group> uncounted(const std::shared_ptr<Group>& group);
+
 }  // namespace dpo::comm

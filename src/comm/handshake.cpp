@@ -103,8 +103,10 @@ class Door {
                               .proof = proof(Prover::rank_0, stranger)});
   }
 
-  // A rank that got no answer in time may have tried again: its last connection counts.
+  // A rank that got no answer in time may have tried again: its last connection counts. One that it has
+  // closed does not.
   void welcome(Stranger& stranger) {
+    if (!stranger.connection.is_open()) return;
     Connection& connection = ranks_[static_cast<std::size_t>(stranger.rank)];
     if (!connection.is_open()) --missing_;
     connection = std::move(stranger.connection);
@@ -120,9 +122,10 @@ class Door {
   int missing_;
 };
 
-// The connection to rank 0, if it is at this address.
+// Returns the connection to rank 0, if it is at this address. Once rank 0 has proved itself, it gets the time
+// `for_welcome`: it would count a rank that gives up at this point as connected.
 std::optional<Connection> try_address(const std::string& address, const Endpoint& endpoint, int rank,
-                                      milliseconds patience) {
+                                      milliseconds patience, milliseconds for_welcome) {
   const Clock::time_point end = Clock::now() + patience;
   Connection connection(connect_to(address, endpoint.port, patience));
   if (!connection.is_open()) return std::nullopt;
@@ -135,7 +138,7 @@ std::optional<Connection> try_address(const std::string& address, const Endpoint
     return std::nullopt;
   connection.send({.kind = Message::Kind::answer,
                    .proof = proof_of(endpoint.token, Prover::other_rank, rank, nonce, challenge->nonce)});
-  const std::optional<Message> welcome = connection.next(end);
+  const std::optional<Message> welcome = connection.next(Clock::now() + for_welcome);
   if (!welcome || welcome->kind != Message::Kind::welcome) return std::nullopt;
   return connection;
 }
@@ -169,7 +172,8 @@ Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const Handshake
   for (milliseconds patience = std::min(kFirst, limits.stranger); Clock::now() < end;
        patience = std::min(2 * patience, limits.stranger)) {
     for (const std::string& address : endpoint.addresses)
-      if (auto connection = try_address(address, endpoint, rank, patience)) return std::move(*connection);
+      if (auto connection = try_address(address, endpoint, rank, patience, limits.stranger))
+        return std::move(*connection);
     std::this_thread::sleep_for(kPause);
   }
   std::ostringstream tried;

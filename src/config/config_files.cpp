@@ -62,7 +62,9 @@ Document as_document(Node values) {
 }
 
 Document read_document(const fs::path& path) {
-  return as_document(read_yaml(read_text_file(path, "configuration", kLargestFile), path.string()));
+  // A user's file may be called like a built-in one, which origins tell by their names (config/defaults.cpp).
+  const std::string name = asset(path.string()) ? "./" + path.string() : path.string();
+  return as_document(read_yaml(read_text_file(path, "configuration", kLargestFile), name));
 }
 
 // Read once: a search for the best plan composes hundreds of times.

@@ -8,10 +8,13 @@
 namespace dpo::config {
 
 // The examples of an evaluation: n_eval_examples of the test split, or all if it has fewer (then `note` says
-// so), each once, in batches of about equal size, at most eval_batch_size.
+// so), each once, in batches whose sizes differ by one at most.
 struct EvaluationSize {
-  std::int64_t batch = 0, examples = 0;
+  std::int64_t batch = 0;  // the largest, at most eval_batch_size
+  std::int64_t examples = 0;
   std::string note = {};
+
+  std::int64_t smallest_batch() const { return examples / ((examples + batch - 1) / batch); }
 };
 
 // `test_examples`: 0 if their number is not known.

@@ -98,7 +98,9 @@ std::vector<Field> run_fields() {
             one_of<Dtype>({Dtype::float32, Dtype::bfloat16}),
             "Dtype in which gradients are summed over ranks."),
       field("rank_timeout_secs", &R::rank_timeout_secs, Effect::none, "60", between(1, 86400),
-            "Seconds without a heartbeat after which a process counts as failed and the run ends."),
+            "Seconds without a heartbeat after which a process counts as failed and the run ends. A process "
+            "that "
+            "makes no progress ends it after 30 times as long (docs/distributed.md)."),
       field("optimizer", &R::optimizer, Effect::result, "RMSprop", one_of(all_choices<Optimizer>()),
             "Optimizer, with PyTorch's defaults. RMSprop has half the optimizer state of Adam."),
       setting_of(

@@ -198,7 +198,7 @@ Messages whole_conversation(const Answer& answer) {
 // A question, with what it is about.
 Messages question_of(const Columns& columns, const Value& question) {
   const Value* const input = columns.find("input");
-  if (input && input->kind != Value::Kind::Null && input->kind != Value::Kind::Text)
+  if (input && (input->kind == Value::Kind::Other || !input->items.empty()))
     throw BadRow(fmt::format("'{}' is {}, expected a string", config::shown(columns.name_of("input")),
                              input->kind_name()));
   if (!input || input->text.empty()) return turns_of(question, columns.name_of("question"), "user");

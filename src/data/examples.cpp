@@ -299,8 +299,8 @@ ExampleOrder training_order(const ExampleList& examples, const config::RunConfig
 
 ExampleOrder evaluation_order(const ExampleList& examples, const config::RunConfig& config) {
   const config::EvaluationSize size = config::evaluation_size(config, examples.size());
-  return make_order(examples, config, {size.batch, 1, size.examples, /*keeps_partial=*/true},
-                    "eval_batch_size", "test");
+  return make_order(examples, config, {size.batch, 1, size.examples, /*keeps_all=*/true}, "eval_batch_size",
+                    "test");
 }
 
 }  // namespace dpo::data

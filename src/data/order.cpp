@@ -1,5 +1,6 @@
 #include "data/order.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -30,15 +31,22 @@ void ExampleOrder::begin_epoch() {
   PythonRandom(static_cast<std::uint32_t>(epoch_seeds_())).shuffle(prompts_);
 }
 
+std::int64_t ExampleOrder::next_size() const {
+  if (!limits_.keeps_all) return limits_.batch_size;
+  const auto ceiling = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t all = starts_.back();
+  const std::int64_t left = std::min(limits_.examples.value_or(all), all) - given_;
+  return ceiling(left, ceiling(left, limits_.batch_size));
+}
+
 std::optional<std::vector<std::uint32_t>> ExampleOrder::next() {
   std::vector<std::uint32_t> batch;
-  const auto batch_size = static_cast<std::size_t>(limits_.batch_size);
-  // In training, the limit on examples is checked between full batches only, as in the original.
+  // The limit on examples is checked between batches only, as in the original.
   if (epoch_ >= 0 && is_over()) return std::nullopt;
-  while (batch.size() < batch_size && !(limits_.keeps_partial && is_over())) {
+  const auto size = static_cast<std::size_t>(next_size());
+  while (batch.size() < size) {
     if (at_ == prompts_.size()) {
       begin_epoch();
-      if (limits_.keeps_partial && !batch.empty()) return batch;
       batch.clear();
       if (limits_.epochs && epoch_ >= *limits_.epochs) return std::nullopt;
       continue;

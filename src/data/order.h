@@ -14,14 +14,14 @@ struct OrderLimits {
   std::int64_t batch_size = 1;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> examples;
-  // The partial batch at the end of an epoch is given too, and the last one ends with the last of so many
-  // examples.
-  bool keeps_partial = false;
+  // No example is dropped: all of one epoch, or the first `examples`, are in batches of at most `batch_size`
+  // whose sizes differ by one at most.
+  bool keeps_all = false;
 };
 
 // The order of examples, batch by batch, as in the original: every epoch shuffles the prompts of the epoch
-// before; the examples of a prompt stay together; the partial batch at the end of an epoch is dropped, unless
-// it is asked for, but its examples count towards the limit.
+// before; the examples of a prompt stay together; the partial batch at the end of an epoch is dropped, but
+// its examples count towards the limit.
 class ExampleOrder {
  public:
   // `starts`: [prompts + 1], the first example of each prompt.
@@ -35,6 +35,7 @@ class ExampleOrder {
  private:
   void begin_epoch();
   bool is_over() const;
+  std::int64_t next_size() const;
 
   std::vector<std::uint32_t> starts_;
   std::vector<std::uint32_t> prompts_;  // in this epoch's order

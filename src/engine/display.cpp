@@ -88,7 +88,7 @@ void print_json(const Event& event) {
   for (const auto& [key, value] : event.numbers) line[key] = number(value);
   if (is_terminal(STDOUT_FILENO)) Terminal::get().clear();  // it may be the same one
   const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  const WritingToUser writing;
+  const WaitingForOthers waiting;
   std::fwrite(text.data(), 1, text.size(), stdout);  // if that fails, the run goes on; see run_program
   std::fflush(stdout);
 }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include <ATen/Context.h>
@@ -140,8 +141,10 @@ std::chrono::seconds timeout_of(const config::RunConfig& run) {
 }
 
 // The terminal may have been stopped (Ctrl-S), and the watchdog must not wait for it.
-void print_in_background(const std::string& warning) {
+void print_in_background(const std::string& warning) try {
   std::thread([warning] { Terminal::get().print("warning: " + warning); }).detach();
+} catch (const std::system_error&) {
+  // No thread can be started here; a warning is nothing to end a run for.
 }
 
 // fsdp_port is the watchdog's, unless the ranks have already used it for their rendezvous (MASTER_PORT).

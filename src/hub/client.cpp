@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/progress_count.h"
 #include "base/stop.h"
 #include "hub/settings.h"
 
@@ -50,6 +51,7 @@ void Client::sleep_for(double seconds) const {
 
 void Client::wait_for_other(const std::string& path) {
   say_once(fmt::format("waiting for another process that downloads {} of {}", path, to_string(repository_)));
+  count_progress();
   sleep_for(0);
 }
 

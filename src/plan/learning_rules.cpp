@@ -153,8 +153,10 @@ std::optional<Finding> mismatched(const Facts& f) {
   }
   if (!alone.empty())
     refuse(fmt::format("{}", fmt::join(alone, " and ")), {larger, "the smallest batch with another example"});
-  else if (f.run.eval_every && evaluation_of(f.w.in).batch == 1)
+  else if (f.run.eval_every && evaluation_of(f.w.in).examples == 1)
     refuse("a single evaluation example", {{"eval_every=null"}, "no evaluation"});
+  else if (f.run.eval_every && evaluation_of(f.w.in).smallest_batch() == 1)
+    refuse("an evaluation batch of one example", {{"eval_batch_size=3"}, "no batch has only one example"});
   return finding;
 }
 

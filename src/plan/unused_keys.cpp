@@ -51,13 +51,13 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
        "debug=true saves and sends nothing"},
       {{"wandb.entity", "wandb.project"}, !run.wandb.enabled, "wandb.enabled=false"},
       {{"mlflow.experiment"}, !tracks_mlflow, "no mlflow.tracking_uri"},
-      {{"fsdp_port", "fsdp_accumulate", "fsdp_reduce_dtype", "rank_timeout_secs"},
+      // Not fsdp_reduce_dtype: a run that is resumed must have the same, so removing it has an effect.
+      {{"fsdp_port", "fsdp_accumulate", "rank_timeout_secs"},
        is_basic,
        "trainer=BasicTrainer is one process"},
       {{"fsdp_accumulate"},
-       run.trainer == Trainer::TensorParallel,
-       "trainer=TensorParallelTrainer does not shard"},
-      {{"model.block_name"}, true, "accepted for compatibility with direct-preference-optimization"},
+       run.trainer == Trainer::TensorParallel && run.mesh.shard.value_or(1) == 1,
+       "trainer=TensorParallelTrainer does not shard without mesh.shard"},
   };
 }
 

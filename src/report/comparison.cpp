@@ -146,7 +146,7 @@ std::string comparison_page(std::span<const RunSource> sources) {
   Runs runs;
   std::set<std::string> losses;
   for (const RunSource& source : sources) {
-    followed.emplace_back(source.folder).read();
+    followed.emplace_back(source.folder).read_all();
     runs.emplace_back(source, followed.back());
     if (source.facts) losses.insert(source.facts->loss);
   }

@@ -25,4 +25,10 @@ void FollowedRun::read() {
   follow(log_file_, log_, [](LogFacts& log, const std::string& line) { add_log_line(log, line); });
 }
 
+void FollowedRun::read_all() {
+  read();
+  metrics_.add_line(metrics_file_.last_line());
+  add_log_line(log_, log_file_.last_line());
+}
+
 }  // namespace dpo::report

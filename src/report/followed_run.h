@@ -14,6 +14,8 @@ class FollowedRun {
   explicit FollowedRun(const std::filesystem::path& folder);
 
   void read();
+  // Reads also a last line without its end, such as a full disk leaves. For files that are not read again.
+  void read_all();
 
   const MetricLog& metrics() const { return metrics_; }
   const LogFacts& log() const { return log_; }

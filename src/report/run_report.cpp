@@ -163,7 +163,7 @@ void add_configuration(Page& page, const LoadedRun& run) {
 
 std::string run_page(const RunSource& source) {
   FollowedRun followed(source.folder);
-  followed.read();
+  followed.read_all();
   return run_page(source, followed);
 }
 

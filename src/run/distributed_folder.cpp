@@ -182,6 +182,7 @@ void write_on_all_ranks(const fs::path& folder, const std::string& marker, const
 }
 
 std::string check_shared(const fs::path& run, comm::Group& all, at::Device device) {
+  all.barrier();  // rank 0 may have renamed or cleaned up the folder of an earlier run
   std::random_device random;
   const auto drawn = static_cast<std::int64_t>((std::uint64_t{random()} << 31) ^ random());
   const at::Tensor number = at::full({1}, drawn, at::TensorOptions().dtype(at::kLong).device(device));

@@ -63,6 +63,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   std::optional<data::Examples> test;
   if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
+  mesh.all->barrier();  // a machine with a disk of its own tokenizes only now, perhaps for hours
   std::vector<train::Indices> training = train::training_batches(train, config);
   std::vector<train::ExampleBatch> evaluation;
   if (test) {
@@ -133,6 +134,7 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
 // Compares the loaded models with the checkpoint, and with those of the other ranks.
 void check_models(const Identity& now, const std::optional<fs::path>& checkpoint, const shard::Mesh& mesh,
                   const train::Listener& listener, RunState& run_state) {
+  mesh.all->barrier();  // weights may come from disks of different speeds
   check_same_on_ranks(now, *mesh.all);
   if (checkpoint) say_notes(check_identity(run_state.identity, now, *checkpoint), listener);
   for (const auto& [key, value] : now) run_state.identity[key] = value;

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/tensor.h>
 
+#include "comm/counted.h"
+
 namespace dpo::shard {
 
 Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Device device) {
@@ -16,6 +18,8 @@ Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Dev
   mesh.shard = group(replica * shape.tensor + tensor);
   mesh.replica = group(shard * shape.tensor + tensor);
   mesh.data = group(tensor);
+  // A rank whose share of a batch is empty computes nothing, and so begins none of these.
+  if (mesh.data->size() > 1) mesh.tensor = comm::uncounted(mesh.tensor);
   mesh.model = group(replica);
   mesh.device = device;
   return mesh;

@@ -18,7 +18,7 @@ TEST(ProgressCount, CountsCalls) {
 TEST(ProgressCount, RisesWhileTheUserIsWrittenTo) {
   const std::uint64_t before = progress_count();
   {
-    const WritingToUser writing;
+    const WaitingForOthers waiting;
     EXPECT_EQ(progress_count(), before + 1);
     EXPECT_EQ(progress_count(), before + 2);
   }

@@ -146,6 +146,18 @@ TEST(Handshake, AnOldAnswerIsWorthNothing) {
   check_all_connect(rank_0, 3);
 }
 
+// As a rank does whose patience ends while rank 0 waits for a core. It tries again, and counts once.
+TEST(Handshake, ARankThatGaveUpIsNotCounted) {
+  Rank0 rank_0(3);
+  for (int i = 0; i < 20; ++i) {
+    Connection hasty(connect_as_stranger(rank_0.port()));
+    const Heard heard = handshake(rank_0.endpoint(), hasty);
+    hasty.send({.kind = Message::Kind::answer, .proof = heard.answer});
+    hasty.close();
+  }
+  check_all_connect(rank_0, 3);
+}
+
 // Rank 0's own proof, sent back to it as an answer.
 TEST(Handshake, AReflectedProofIsWorthNothing) {
   Rank0 rank_0(2);

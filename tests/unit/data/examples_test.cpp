@@ -360,8 +360,8 @@ TEST_F(Policies, AnEvaluationTakesNoneTwice) {
   struct Case {
     std::int64_t batch, wanted, count;  // in the test split
   };
-  std::vector<Case> cases = {{8, 20, 20},    {8, 20, 21},    {8, 20, 1000},
-                             {16, 303, 303}, {16, 303, 310}, {16, 10, 1000}};
+  std::vector<Case> cases = {{3, 10, 10},   {3, 250, 1000}, {2, 3, 3},      {8, 20, 20},   {8, 20, 21},
+                             {8, 20, 1000}, {16, 303, 303}, {16, 303, 310}, {16, 10, 1000}};
   for (const std::int64_t count : {1, 16, 17, 100, 255, 256, 257, 1000}) cases.push_back({16, 256, count});
   for (const auto& [batch_size, wanted, count] : cases) {
     config_.eval_batch_size = batch_size;
@@ -373,9 +373,12 @@ TEST_F(Policies, AnEvaluationTakesNoneTwice) {
     ExampleOrder order = evaluation_order(list, config_);
     std::set<std::uint32_t> seen;
     std::size_t all = 0;
+    const config::EvaluationSize size = config::evaluation_size(config_, count);
     while (const auto batch = order.next()) {
-      EXPECT_LE(std::ssize(*batch), batch_size);
-      EXPECT_GE(std::ssize(*batch), std::min({count, wanted, batch_size / 2})) << count;
+      EXPECT_LE(size.batch, batch_size);
+      EXPECT_LE(std::ssize(*batch), size.batch);
+      EXPECT_GE(std::ssize(*batch), size.smallest_batch()) << count;
+      EXPECT_GE(size.smallest_batch(), size.batch - 1);
       all += batch->size();
       seen.insert(batch->begin(), batch->end());
     }

@@ -222,6 +222,8 @@ TEST(SmallData, IsNoticed) {
   const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 batch_size=4";
   EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 2)), "mismatched"), Verdict::ok);
   EXPECT_EQ(verdict_of(plan_with(kto, counted(200, 1)), "mismatched"), Verdict::error);
+  EXPECT_EQ(verdict_of(plan_with(kto + " eval_batch_size=2", counted(200, 3)), "mismatched"), Verdict::error);
+  EXPECT_EQ(verdict_of(plan_with(kto + " eval_batch_size=3", counted(200, 4)), "mismatched"), Verdict::ok);
 }
 
 TEST(Warmup, EndsBeforeTheRun) {

@@ -41,7 +41,8 @@ TEST(UnusedKeys, AreEachNamedOnceWithTheReason) {
             std::string(kStart) + "reference (loss=simpo has no reference)");
   EXPECT_EQ(note({"loss=dpo", "loss.beta=2", "reference=live", "trainer=TensorParallelTrainer",
                   "fsdp_accumulate=whole", "rank_timeout_secs=9"}),
-            std::string(kStart) + "fsdp_accumulate (trainer=TensorParallelTrainer does not shard)");
+            std::string(kStart) +
+                "fsdp_accumulate (trainer=TensorParallelTrainer does not shard without mesh.shard)");
 }
 
 }  // namespace
