@@ -96,8 +96,8 @@ void describe(CLI::App& command, RenderArguments& arguments) {
       "Each line of stdin is an object:\n"
       "  {\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"add_generation_prompt\": true}\n"
       "Other keys (tools, documents, enable_thinking, ...) are variables of the template.\n"
-      "Each line of stdout is the text as a JSON string, or {\"error\": ...}. The exit status is 1 if a line "
-      "had an error.");
+      "Each line of stdout is the text as a JSON string, or {\"error\": ...}.\n"
+      "The exit status is 1 if a line had an error.");
 }
 
 }  // namespace

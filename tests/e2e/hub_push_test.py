@@ -247,7 +247,7 @@ class Faults(Pushes):
     def test_a_commit_without_an_answer_is_not_repeated(self):
         self.hub.uploads.lost_commits = 1
         done = self.push()
-        self.assertIn("pushed 12 files to org/it", done.stderr)
+        self.assertIn("pushed 13 files to org/it", done.stderr)
         commit = done.stdout.strip().rpartition("/")[2]
         self.assertEqual(commit, self.hub.repositories["model", "org/it"]["main"])
         self.check(self.files)

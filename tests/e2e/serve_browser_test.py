@@ -199,7 +199,7 @@ class Browser(ServedRuns):
 
     def test_a_token(self):
         self.make_run("run")
-        server = self.serve("--token", "my-own-token-0123456789", self.folder)
+        server = self.serve("--token", self.folder)
         page = self.open(server)
         page.wait_for_selector("#runs tr")
         self.assertNotIn("token", page.url)
