@@ -207,7 +207,7 @@ class Runs(OnTheHub):
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         done = subprocess.run(["mpirun", "--oversubscribe", *map(str, ranks)], env=self.environment | root, capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, "has other files than rank 0, or another configuration: here 'training data: 95 .*, there 'training data: 96")
+        self.assertRegex(done.stderr, "has other files than rank 0, or another configuration: here 'prompts of the training data: 95 .*, there 'prompts of the training data: 96")
 
     def test_a_run_keeps_its_commits(self):
         arguments = ["model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=x", "batch_size=32", "eval_batch_size=32",
