@@ -12,7 +12,7 @@ namespace dpo {
 // is_nested_deeply.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text) {
-  if (is_nested_deeply(text)) return Json(nlohmann::detail::value_t::discarded);
+  if (is_nested_deeply(text)) return Json(Json::value_t::discarded);
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
 }
 

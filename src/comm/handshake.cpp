@@ -26,9 +26,9 @@ constexpr std::size_t kNonceBytes = 16;
 struct Stranger {
   Connection connection;
   Clock::time_point since = Clock::now();
-  std::string own_nonce = random_hex(kNonceBytes);
-  int rank = 0;            // that it claims to be; 0 before its hello
-  std::string nonce = {};  // its own
+  std::string challenge = random_hex(kNonceBytes);  // the nonce that rank 0 sends
+  int rank = 0;                                     // that it claims to be; 0 before its hello
+  std::string nonce = {};                           // from its hello
 };
 
 // Accepts connections at rank 0 until every rank has proved itself.
@@ -92,14 +92,14 @@ class Door {
   bool is_a_rank(int rank) const { return rank >= 1 && rank < static_cast<int>(ranks_.size()); }
 
   std::string proof(Prover prover, const Stranger& stranger) const {
-    return proof_of(token_, prover, stranger.rank, stranger.nonce, stranger.own_nonce);
+    return proof_of(token_, prover, stranger.rank, stranger.nonce, stranger.challenge);
   }
 
   void challenge(Stranger& stranger, const Message& hello) {
     stranger.rank = hello.rank;
     stranger.nonce = hello.nonce;
     stranger.connection.send({.kind = Message::Kind::challenge,
-                              .nonce = stranger.own_nonce,
+                              .nonce = stranger.challenge,
                               .proof = proof(Prover::rank_0, stranger)});
   }
 

@@ -1,9 +1,9 @@
-// How a rank and rank 0 find each other among whatever else listens or connects. Both prove that they know
-// the token of the run without sending it:
+// Connects the ranks of a run to rank 0, where strangers may listen or connect too. Both sides prove that
+// they know the token of the run without sending it:
 //
-//   rank:   hello {rank, its nonce}
-//   rank 0: challenge {nonce of its own, proof}      which the rank checks before it says anything else
-//   rank:   answer {proof}                           which rank 0 checks before the rank is one
+//   rank:   hello {rank, first nonce}
+//   rank 0: challenge {second nonce, proof}    The rank checks the proof before it sends anything else.
+//   rank:   answer {proof}                     Rank 0 checks the proof before it accepts the rank.
 //   rank 0: welcome
 //
 // A proof is an HMAC-SHA-256 with the token as its key, over who proves it, the rank and both nonces. So a

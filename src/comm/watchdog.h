@@ -19,8 +19,8 @@ struct WatchdogOptions {
   std::optional<std::uint16_t> port = {};     // where rank 0 listens; null: a free one
   StandstillLimits standstill = standstill_limits(timeout);
   std::function<Progress()> progress = [] { return Progress(); };  // of this rank
-  std::function<void(const std::string&)> warn = [](const std::string&) {
-  };  // on rank 0, in the watchdog's thread
+  // Called on rank 0, in the watchdog's thread.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
 // Detects failed ranks, with a thread in each rank. Every rank has a connection to rank 0 on which both send

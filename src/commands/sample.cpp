@@ -76,7 +76,7 @@ void describe(CLI::App& command, SampleArguments& arguments) {
   command.footer(
       "Without --prompt and --prompts, each line of stdin is a prompt; on a terminal, you can type them. "
       "With\n"
-      "--chat each is a conversation of its own; on a terminal they continue one, /reset starts a new one, "
+      "--chat each starts a new conversation; on a terminal they continue one, /reset starts a new one, "
       "/exit\n"
       "ends, and /help shows this.");
 }

@@ -121,7 +121,7 @@ constexpr OtherValues kOtherValues[] = {
     {"trainer", "orpotrainer orpo", "write loss=orpo; trainer says how GPUs share the work"},
     {"trainer", "cpotrainer cpo", "write loss=cpo; trainer says how GPUs share the work"},
     {"trainer", "grpotrainer grpo ppotrainer ppo rlootrainer", kReinforcement},
-    // What is kept, and how references are scored.
+    // Checkpoints, references, and memory.
     {"best_metric", "eval_loss loss eval", "write {}=loss/eval"},
     {"best_metric", "eval_rewards/accuracies rewards/accuracies eval_accuracy accuracy",
      "write {}=rewards_eval/accuracies"},

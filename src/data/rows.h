@@ -16,8 +16,8 @@ struct Value {
   enum class Kind { Null, Bool, Number, Text, List, Map, Other };
 
   Kind kind = Kind::Null;
-  std::string
-      text;  // of a Text; of a Number, as JSON writes it (empty: as Python would); of an Other, its name
+  // The text; the digits of a Number, as JSON writes them (empty: as Python would); the name of an Other.
+  std::string text;
   double number = 0;               // of a Number; of a Bool, 0 or 1
   std::vector<std::string> names;  // of a Map's items
   std::vector<Value> items;        // of a List or a Map

@@ -63,7 +63,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   std::optional<data::Examples> test;
   if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
-  mesh.all->barrier();  // a machine with a disk of its own tokenizes only now, perhaps for hours
+  mesh.all->barrier();  // ranks that do not see the disk of rank 0 tokenize only now, perhaps for hours
   std::vector<train::Indices> training = train::training_batches(train, config);
   std::vector<train::ExampleBatch> evaluation;
   if (test) {

@@ -207,8 +207,7 @@ std::shared_ptr<Runs::Followed> Runs::followed(const std::string& id) {
 bool Runs::follow(const std::string& id, const std::function<void(const report::FollowedRun&)>& use) {
   const std::shared_ptr<Followed> run = followed(id);
   if (!run) return false;
-  const std::lock_guard lock(
-      run->mutex);  // the first call reads the whole file, and others ask for other runs
+  const std::lock_guard lock(run->mutex);  // one for each run, since the first call reads the whole file
   run->files.read();
   use(run->files);
   return true;

@@ -146,7 +146,8 @@ TEST(Handshake, AnOldAnswerIsWorthNothing) {
   check_all_connect(rank_0, 3);
 }
 
-// As a rank does whose patience ends while rank 0 waits for a core. It tries again, and counts once.
+// A rank closes its connection if rank 0, which waits for a core, does not answer in time. Then it tries
+// again, and must count once.
 TEST(Handshake, ARankThatGaveUpIsNotCounted) {
   Rank0 rank_0(3);
   for (int i = 0; i < 20; ++i) {
