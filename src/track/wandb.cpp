@@ -109,42 +109,81 @@ struct KeptRows {
   Items at_checkpoint = {};  // the row of that step, which may have more than the checkpoint
 };
 
-KeptRows find_kept(const fs::path& file, const Settings& settings) {
-  std::ifstream bytes(file, std::ios::binary);
+// The old file again, with other first records. A disk that is full ends the copy, and the old file stays.
+class Copy {
+ public:
+  Copy(const fs::path& path, std::string first_records)
+      : buffer_(std::move(first_records)), size_(buffer_.size()) {
+    attempt([&] { file_.emplace(path); });
+  }
+
+  void add(const std::string& record) {
+    constexpr std::size_t kBuffer = 1u << 20;
+    const std::string framed = wandb_record(record, size_);
+    buffer_ += framed, size_ += framed.size();
+    if (buffer_.size() >= kBuffer) flush();
+  }
+
+  // Returns the size of the file; nullopt if the old file stays.
+  std::optional<std::uint64_t> finish() {
+    flush();
+    attempt([&] {
+      if (file_) file_->commit();
+    });
+    return file_ ? std::optional(size_) : std::nullopt;
+  }
+
+ private:
+  template <class Action>
+  void attempt(Action action) {
+    try {
+      action();
+    } catch (const std::exception&) {
+      file_.reset();
+    }
+  }
+
+  void flush() {
+    attempt([&] {
+      if (file_) file_->write(buffer_);
+    });
+    buffer_.clear();
+  }
+
+  std::optional<AtomicFile> file_;
+  std::string buffer_;
+  std::uint64_t size_;
+};
+
+bool begins_with(const fs::path& path, const std::string& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::string found(bytes.size(), '\0');
+  return file.read(found.data(), static_cast<std::streamsize>(found.size())) && found == bytes;
+}
+
+// Continues the old file after the rows that are kept, with the configuration of the run that continues it.
+// The file is read once, and is copied only if that configuration is another one.
+std::unique_ptr<AppendFile> continue_file(const OldRun& old, const Settings& settings, KeptRows& kept) {
+  const std::string first = first_records(old.run, settings);
+  std::optional<Copy> copy;
+  if (!begins_with(old.file, first)) copy.emplace(old.file, first);
+  std::ifstream bytes(old.file, std::ios::binary);
   WandbReader reader(bytes);
-  KeptRows kept;
   std::string record;
-  for (int first = 0; first < 2 && reader.next(record); ++first) kept.end = reader.end();
-  while (reader.next(record)) {
+  for (int i = 0; i < 2 && reader.next(record); ++i) kept.end = reader.end();
+  for (std::vector<std::string> row; reader.next(record);) {
+    row.push_back(record);
     const auto step = step_of_history(record);
     if (!step) continue;
     if (*step == settings.examples) kept.at_checkpoint = read_history(record)->second;
     if (*step >= settings.examples) break;
     kept.end = reader.end(), kept.last = *step;
+    if (copy)
+      for (const std::string& each : row) copy->add(each);
+    row.clear();
   }
-  return kept;
-}
-
-// The file with these rows, and with the configuration of the run that continues it.
-std::unique_ptr<AppendFile> continue_file(const OldRun& old, const KeptRows& kept,
-                                          const Settings& settings) try {
-  constexpr std::size_t kBuffer = 1u << 20;
-  AtomicFile file(old.file);
-  std::string buffer = first_records(old.run, settings), record;
-  std::uint64_t size = buffer.size();
-  std::ifstream bytes(old.file, std::ios::binary);
-  WandbReader reader(bytes);
-  for (int i = 0; reader.next(record) && reader.end() <= kept.end; ++i) {
-    if (i < 2) continue;  // its own first records
-    const std::string framed = wandb_record(record, size);
-    buffer += framed, size += framed.size();
-    if (buffer.size() >= kBuffer) file.write(std::exchange(buffer, {}));
-  }
-  file.write(buffer);
-  file.commit();
-  return std::make_unique<AppendFile>(old.file, size);
-} catch (const std::exception&) {  // a full disk: the configuration stays the old one
-  return std::make_unique<AppendFile>(old.file, kept.end);
+  const auto copied = copy ? copy->finish() : std::nullopt;
+  return std::make_unique<AppendFile>(old.file, copied.value_or(kept.end));
 }
 
 class Wandb : public Tracker {
@@ -283,8 +322,9 @@ std::unique_ptr<Tracker> open_wandb(const Settings& settings, const History& his
   }
   std::error_code none;
   fs::remove(fs::path(old->file) += ".synced", none);  // there will be more to upload
-  const KeptRows kept = find_kept(old->file, settings);
-  return std::make_unique<Wandb>(continue_file(*old, kept, settings), old->run, settings, kept, history);
+  KeptRows kept;
+  auto file = continue_file(*old, settings, kept);
+  return std::make_unique<Wandb>(std::move(file), old->run, settings, kept, history);
 }
 
 std::optional<fs::path> wandb_folder(const fs::path& run) {
