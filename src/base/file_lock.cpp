@@ -15,23 +15,20 @@ namespace {
 
 constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // opening a pipe would wait
 
-// Returns whether the lock is held, or cannot be had on this file system.
-bool lock(int descriptor, int operation) {
+}  // namespace
+
+int lock_file(int descriptor, int operation) {
   while (flock(descriptor, operation) != 0)
-    if (errno != EINTR) return errno != EWOULDBLOCK;
-  return true;
+    if (errno != EINTR) return errno;
+  return 0;
 }
 
-// Returns whether the path still names the open file. If the file was removed or replaced while this process
-// waited, others will lock the new one.
 bool is_still_at(int descriptor, const std::filesystem::path& path) {
   struct stat opened {
   }, found{};
   return fstat(descriptor, &opened) == 0 && stat(path.c_str(), &found) == 0 &&
          opened.st_ino == found.st_ino && opened.st_dev == found.st_dev;
 }
-
-}  // namespace
 
 FileLock::FileLock(const std::filesystem::path& file, Kind kind) {
   const bool creates = kind == Kind::exclusive;
@@ -40,13 +37,14 @@ FileLock::FileLock(const std::filesystem::path& file, Kind kind) {
     descriptor_ = open(file.c_str(), kFlags | (creates ? O_CREAT | O_RDWR : O_RDONLY), 0666);
     if (descriptor_ < 0) return;
     const WaitingForOthers waiting;
-    lock(descriptor_, creates ? LOCK_EX : LOCK_SH);
+    lock_file(descriptor_, creates ? LOCK_EX : LOCK_SH);
   } while (!is_still_at(descriptor_, file));
 }
 
 std::optional<FileLock> FileLock::try_exclusive(const std::filesystem::path& file) {
   FileLock held(open(file.c_str(), kFlags | O_RDWR));
-  if (held.descriptor_ >= 0 && !lock(held.descriptor_, LOCK_EX | LOCK_NB)) return std::nullopt;
+  if (held.descriptor_ >= 0 && lock_file(held.descriptor_, LOCK_EX | LOCK_NB) == EWOULDBLOCK)
+    return std::nullopt;
   return held;
 }
 

@@ -26,6 +26,14 @@ class FileLock {
   int descriptor_ = -1;
 };
 
+// Calls flock(2) again after signals. Returns 0, or errno: EWOULDBLOCK if another process holds the lock,
+// anything else if the file system has no locks.
+int lock_file(int descriptor, int operation);
+
+// Returns whether the path still names the open file. If the file was removed or replaced before it was
+// locked, others will lock the new one.
+bool is_still_at(int descriptor, const std::filesystem::path& path);
+
 // PATH.lock, the file that processes lock while they write `path`.
 std::filesystem::path lock_of(const std::filesystem::path& path);
 

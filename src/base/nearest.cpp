@@ -65,4 +65,13 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return near ? fmt::format("; did you mean '{}'?", *near) : "";
 }
 
+bool has_word(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (words.substr(0, end) == word) return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
+  }
+  return false;
+}
+
 }  // namespace dpo

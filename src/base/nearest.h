@@ -14,4 +14,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
 // "; did you mean 'x'?", or empty: the end of a message about an unknown name.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
+// Returns whether a list of words, separated by spaces, has this word.
+bool has_word(std::string_view words, std::string_view word);
+
 }  // namespace dpo

@@ -53,6 +53,11 @@ int open_to_write(const fs::path& path, int flags, Owner owner) {
   return descriptor;
 }
 
+bool may_write_to(const fs::path& path, Owner owner) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0 && !objection(found, owner);
+}
+
 LineFile::LineFile(const fs::path& path)
     : descriptor_(open_to_write(path, O_WRONLY | O_CREAT | O_APPEND, Owner::anyone)) {}
 

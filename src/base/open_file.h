@@ -13,6 +13,9 @@ enum class Owner { this_user, anyone };
 // this_user: data would be written elsewhere. `flags` are those of open(2), without O_TRUNC.
 int open_to_write(const std::filesystem::path& path, int flags, Owner owner);
 
+// Returns whether open_to_write would accept this file; false if there is none.
+bool may_write_to(const std::filesystem::path& path, Owner owner);
+
 // A text file that lines are added to.
 class LineFile {
  public:

@@ -36,8 +36,13 @@ std::string hmac_sha256(std::string_view key, std::string_view text) {
   return to_hex(std::as_bytes(std::span(sum).first(size)));
 }
 
+std::string make_token() { return random_hex(16); }
+
 bool is_same_secret(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+  Sha256 of_a, of_b;
+  of_a.add(a), of_b.add(b);
+  const Sha256::Sum sum_a = of_a.finish(), sum_b = of_b.finish();
+  return ::CRYPTO_memcmp(sum_a.data(), sum_b.data(), sum_a.size()) == 0;
 }
 
 }  // namespace dpo

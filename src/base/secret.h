@@ -14,7 +14,10 @@ std::string random_hex(std::size_t bytes);
 // it.
 std::string hmac_sha256(std::string_view key, std::string_view text);
 
-// Compares in a time that does not depend on where the texts differ.
+// Returns a token of 128 bits.
+std::string make_token();
+
+// Compares in a time that depends neither on where the texts differ nor on their sizes.
 bool is_same_secret(std::string_view a, std::string_view b);
 
 }  // namespace dpo

@@ -145,8 +145,6 @@ std::optional<Connection> try_address(const std::string& address, const Endpoint
 
 }  // namespace
 
-std::string make_token() { return random_hex(16); }
-
 std::string proof_of(const std::string& token, Prover prover, int rank, const std::string& nonce_of_rank,
                      const std::string& nonce_of_rank_0) {
   // Each nonce follows its size, so that no two pairs of nonces give the same text.

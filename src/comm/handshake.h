@@ -19,9 +19,6 @@
 
 namespace dpo::comm {
 
-// A token of 128 bits.
-std::string make_token();
-
 enum class Prover { rank_0, other_rank };
 
 std::string proof_of(const std::string& token, Prover prover, int rank, const std::string& nonce_of_rank,

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/secret.h"
 #include "comm/connection.h"
 #include "comm/handshake.h"
 #include "comm/sockets.h"

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "base/nearest.h"
 #include "base/terminal.h"
 #include "commands/command.h"
 #include "config/choices.h"
@@ -102,10 +103,6 @@ constexpr OtherCommands kOtherCommands[] = {
     {"keys params parameters options cat", "'dpo config' lists the configuration keys"},
     {"version", "'dpo --version' prints it"},
 };
-
-bool has_word(std::string_view words, std::string_view word) {
-  return fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos;
-}
 
 }  // namespace
 

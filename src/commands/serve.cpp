@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/secret.h"
 #include "base/user_path.h"
 #include "commands/commands.h"
 #include "commands/report.h"
@@ -129,7 +130,7 @@ std::string token_of(const ServeArguments& arguments) {
     return value;
   }
   if (!arguments.token.empty() && arguments.token != "true") throw UserError(kNoValue);
-  return !arguments.token.empty() || !serve::is_loopback(arguments.host) ? serve::make_token() : "";
+  return !arguments.token.empty() || !serve::is_loopback(arguments.host) ? make_token() : "";
 }
 
 int run_serve(const ServeArguments& arguments) {

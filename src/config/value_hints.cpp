@@ -132,15 +132,6 @@ constexpr OtherValues kOtherValues[] = {
     {"offload", "cpu true all", "write offload=both"},
 };
 
-bool has_word(std::string_view words, std::string_view word) {
-  while (!words.empty()) {
-    const std::size_t end = std::min(words.find(' '), words.size());
-    if (words.substr(0, end) == word) return true;
-    words.remove_prefix(std::min(end + 1, words.size()));
-  }
-  return false;
-}
-
 // Names are written in many ways: AdamW_8bit, adamw-8bit, torch.bfloat16.
 std::string as_listed(std::string_view value) {
   constexpr std::string_view kTorch = "torch.";

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/open_file.h"
 #include "base/output_files.h"
@@ -126,7 +127,7 @@ BlobLock::BlobLock(const Repository& repository, const std::string& etag, const 
     throw UserError(
         fmt::format("Hugging Face cache: cannot open {}: {}", path.string(), std::strerror(errno)));
   try {
-    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) wait();
+    while (lock_file(descriptor_, LOCK_EX | LOCK_NB) == EWOULDBLOCK) wait();
   } catch (...) {
     ::close(descriptor_);
     throw;

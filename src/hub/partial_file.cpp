@@ -54,13 +54,6 @@ bool may_be_in_use(const fs::path& file, const std::string& host, const std::str
   return failed || fs::file_time_type::clock::now() - written < kLongestWait;
 }
 
-// In a cache that several users share, each of them can give such a name to a link.
-bool is_own_file(const fs::path& path) {
-  struct stat found {};
-  return ::lstat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
-         found.st_uid == ::geteuid();
-}
-
 }  // namespace
 
 std::optional<fs::path> find_partial(const fs::path& blob) {
@@ -72,7 +65,8 @@ std::optional<fs::path> find_partial(const fs::path& blob) {
     const std::size_t random = name.rfind('-');
     const std::size_t process = random == name.npos ? name.npos : name.rfind('-', random - 1);
     if (process == name.npos || process < prefix.size()) continue;  // the Python client's
-    if (!is_own_file(at->path())) continue;
+    // In a cache that several users share, each of them can give such a name to a link.
+    if (!may_write_to(at->path(), Owner::this_user)) continue;
     if (!may_be_in_use(at->path(), name.substr(prefix.size(), process - prefix.size()),
                        name.substr(process + 1, random - process - 1)))
       return at->path();

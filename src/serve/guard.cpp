@@ -1,20 +1,17 @@
 #include "serve/guard.h"
 
 #include <arpa/inet.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/sha256.h"
+#include "base/secret.h"
 #include "base/utf8.h"
 
 namespace dpo::serve {
@@ -78,23 +75,6 @@ bool is_loopback(std::string_view address) {
   return name == "localhost" || name == "::1" || (is_v4 && ntohl(bytes.s_addr) >> 24 == 127);
 }
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  // Sums of equal length, so that the length does not show either.
-  Sha256 of_a, of_b;
-  of_a.add(a), of_b.add(b);
-  const Sha256::Sum sum_a = of_a.finish(), sum_b = of_b.finish();
-  std::byte difference{};
-  for (std::size_t i = 0; i < sum_a.size(); ++i) difference |= sum_a[i] ^ sum_b[i];
-  return difference == std::byte{};
-}
-
-std::string make_token() {
-  std::array<std::byte, 16> bytes;
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    throw std::system_error(errno, std::generic_category(), "no random numbers");
-  return to_hex(bytes);
-}
-
 void check_token(const std::string& token, const std::string& given) {
   const bool plain = std::ranges::all_of(token, [](char c) {
     return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || c == '.';
@@ -120,16 +100,16 @@ bool Guard::accepts_host(std::string_view host) const {
 bool Guard::has_token(const Credentials& given) const {
   constexpr std::string_view kBearer = "Bearer ";
   const std::string_view header = given.authorization;
-  return equal_in_constant_time(cookie_value(given.cookie, cookie_name_), token_) ||
-         (header.starts_with(kBearer) && equal_in_constant_time(header.substr(kBearer.size()), token_));
+  return is_same_secret(cookie_value(given.cookie, cookie_name_), token_) ||
+         (header.starts_with(kBearer) && is_same_secret(header.substr(kBearer.size()), token_));
 }
 
 Verdict Guard::check(const Credentials& given, bool changes) const {
   if (!accepts_host(given.host)) return Verdict::wrong_host;
   if (changes && given.origin != "http://" + given.host) return Verdict::wrong_origin;
   if (token_.empty() || has_token(given)) return Verdict::allowed;
-  return !given.token.empty() && equal_in_constant_time(given.token, token_) ? Verdict::first_visit
-                                                                             : Verdict::wrong_token;
+  return !given.token.empty() && is_same_secret(given.token, token_) ? Verdict::first_visit
+                                                                     : Verdict::wrong_token;
 }
 
 std::string Guard::cookie() const {

@@ -41,12 +41,6 @@ class Guard {
 // Whether an address is this machine's own, which others cannot reach.
 bool is_loopback(std::string_view address);
 
-// Takes equally long wherever the texts differ, so that a token cannot be guessed piece by piece.
-bool equal_in_constant_time(std::string_view a, std::string_view b);
-
-// 32 random hexadecimal digits.
-std::string make_token();
-
 // Throws a UserError unless a token is long enough and has only characters that need no quoting in addresses
 // and cookies. `given`: where it is from.
 void check_token(const std::string& token, const std::string& given);

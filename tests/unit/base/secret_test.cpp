@@ -20,6 +20,8 @@ TEST(Secret, RandomBytesDiffer) {
   EXPECT_EQ(drawn.size(), 1000u);
   EXPECT_EQ(drawn.begin()->size(), 32u);
   EXPECT_EQ(random_hex(0), "");
+  EXPECT_EQ(make_token().size(), 32u);
+  EXPECT_NE(make_token(), make_token());
 }
 
 TEST(Secret, Compares) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/secret.h"
 
 namespace dpo::serve {
 namespace {
@@ -50,14 +51,7 @@ TEST(Guard, OnlyThePageItselfMayChangeSomething) {
 }
 
 TEST(Guard, Tokens) {
-  EXPECT_TRUE(equal_in_constant_time("", ""));
-  EXPECT_TRUE(equal_in_constant_time("abc", "abc"));
-  EXPECT_FALSE(equal_in_constant_time("abc", "abd"));
-  EXPECT_FALSE(equal_in_constant_time("abc", "ab"));
-  const std::string made = make_token();
-  EXPECT_EQ(made.size(), 32u);
-  EXPECT_NE(made, make_token());
-  check_token(made, "x");
+  check_token(make_token(), "x");
   for (const char* bad : {"short", "sixteen letters; x=1", "0123456789abcdef\r\nX: y", "0123456789abcdefé"})
     EXPECT_THROW(check_token(bad, "x"), UserError) << bad;
 }
