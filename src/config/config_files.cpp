@@ -62,9 +62,7 @@ Document as_document(Node values) {
 }
 
 Document read_document(const fs::path& path) {
-  // A user's file may be called like a built-in one, which origins tell by their names (config/defaults.cpp).
-  const std::string name = asset(path.string()) ? "./" + path.string() : path.string();
-  return as_document(read_yaml(read_text_file(path, "configuration", kLargestFile), name));
+  return as_document(read_yaml(read_text_file(path, "configuration", kLargestFile), path.string()));
 }
 
 // Read once: a search for the best plan composes hundreds of times.
@@ -74,7 +72,7 @@ const std::map<std::string, Document>& built_in_presets() {
     for (const std::string& group : groups())
       for (const std::string& name : assets_in(group)) {
         const std::string path = fmt::format("{}/{}.yaml", group, name);
-        all.emplace(path, as_document(read_yaml(asset(path).value(), path)));
+        all.emplace(path, as_document(read_yaml(asset(path).value(), path, Origin::Kind::Preset)));
       }
     return all;
   }();

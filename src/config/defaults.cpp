@@ -1,20 +1,11 @@
 #include "config/defaults.h"
 
-#include "config/assets.h"
 #include "config/schema.h"
 
 namespace dpo::config {
-namespace {
-
-bool is_of_built_in_file(const Origin& origin) {
-  return origin.kind == Origin::Kind::File && asset(origin.detail.substr(0, origin.detail.rfind(':')));
-}
-
-}  // namespace
-
 bool is_given(const Resolved& resolved, std::string_view key) {
   const Node* const node = find_node(*resolved.tree, split_path(key));
-  return node && node->origin.kind != Origin::Kind::Default && !is_of_built_in_file(node->origin);
+  return node && node->origin.kind != Origin::Kind::Default && node->origin.kind != Origin::Kind::Preset;
 }
 
 bool is_changed(const Resolved& resolved, std::string_view key) {

@@ -33,6 +33,7 @@ void show_inside(const Node& node, std::string& out) {
 std::string Origin::label() const {
   switch (kind) {
     case Kind::Default: return detail.empty() ? "default" : detail;
+    case Kind::Preset:
     case Kind::File: return detail;
     case Kind::CommandLine: return "command line";
     case Kind::Environment: return fmt::format("environment variable {}", detail);

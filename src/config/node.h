@@ -18,10 +18,11 @@ inline constexpr std::size_t kMostExpanded = 4u << 20;  // bytes that aliases an
 
 // Where a value was written, for messages and for `dpo config`.
 struct Origin {
-  enum class Kind { Default, File, CommandLine, Environment };
+  enum class Kind { Default, Preset, File, CommandLine, Environment };
 
   Kind kind = Kind::Default;
-  // "my.yaml:12", the argument of the command line, the name of the variable, or the reason of a default.
+  // "my.yaml:12" or "model/gptj.yaml:3" (of a built-in preset), the argument of the command line, the name of
+  // the variable, or the reason of a default.
   std::string detail;
 
   std::string label() const;   // "default", "my.yaml:12", "command line", "environment variable X"

@@ -24,7 +24,7 @@ constexpr std::string_view kYamlTag = "tag:yaml.org,2002:";
 // duplicate keys and recurse as deep as the input says.
 class Builder : public YAML::EventHandler {
  public:
-  explicit Builder(std::string name) : name_(std::move(name)) {}
+  Builder(std::string name, Origin::Kind kind) : name_(std::move(name)), kind_(kind) {}
 
   bool has_document() const { return done_; }
   Node take() { return std::move(root_); }
@@ -83,7 +83,7 @@ class Builder : public YAML::EventHandler {
 
   Origin origin(const YAML::Mark& mark) const {
     if (name_.empty()) return {};
-    return {Origin::Kind::File, fmt::format("{}:{}", name_, mark.line + 1)};
+    return {kind_, fmt::format("{}:{}", name_, mark.line + 1)};
   }
 
   Node scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) const {
@@ -171,6 +171,7 @@ class Builder : public YAML::EventHandler {
   }
 
   std::string name_;
+  Origin::Kind kind_;
   Node root_;
   bool done_ = false;
   std::size_t nodes_ = 0;
@@ -203,14 +204,14 @@ std::string tab_hint(std::string_view text, int line) {
 
 }  // namespace
 
-Node read_yaml(std::string_view text, const std::string& name) {
+Node read_yaml(std::string_view text, const std::string& name, Origin::Kind kind) {
   check_bytes(text, name);
-  Builder builder(name);
+  Builder builder(name, kind);
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
     parser.HandleNextDocument(builder);
-    Builder second(name);
+    Builder second(name, kind);
     if (parser.HandleNextDocument(second))
       throw UserError(fmt::format("{}: more than one document ('---'); expected one", name));
   } catch (const YAML::Exception& error) {

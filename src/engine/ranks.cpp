@@ -183,7 +183,7 @@ bool agree(const std::string& command, const Composed& composed, comm::Group& al
       comm::introduce(all, {.host = comm::host_name(),
                             .program = program,
                             .command = command,
-                            .has_gpu = at::getNumGPUs() > 0,
+                            .has_gpu = gpu_count() > 0,
                             .problem = composed.problem,
                             .keys = composed.resolved ? config::same_on_ranks(composed.resolved->values)
                                                       : std::map<std::string, std::string>()}));

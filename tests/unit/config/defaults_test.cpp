@@ -1,5 +1,8 @@
 #include "config/defaults.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 #include "config/print.h"
@@ -22,6 +25,22 @@ TEST(Defaults, AreKeysThatNobodyGave) {
   EXPECT_FALSE(is_given(run, "loss.reference_free"));  // by a built-in preset
   EXPECT_FALSE(is_given(run, "no.such.key"));
   EXPECT_FALSE(is_changed(resolved({"model=pythia28"}), "model.block_name"));
+}
+
+// The user's file has the name of a built-in one.
+TEST(Defaults, AreNotTheValuesOfAFile) {
+  const std::filesystem::path before = std::filesystem::current_path(),
+                              folder = std::filesystem::path(testing::TempDir()) / "dpo_defaults";
+  std::filesystem::create_directories(folder);
+  std::filesystem::current_path(folder);
+  std::ofstream("config.yaml") << "max_length: 2048\n";
+  const Resolved run = compose({.overrides = {"loss=sft", "exp_name=e", "model.name_or_path=m"},
+                                .config_file = "config.yaml",
+                                .config_dirs = {}});
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(run.values.max_length, 2048);
+  EXPECT_TRUE(is_given(run, "max_length"));
 }
 
 TEST(Defaults, TakeAnotherValue) {
