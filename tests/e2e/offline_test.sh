@@ -22,9 +22,10 @@ rm -rf "$copy/.deps"
 LIBTORCH=$("$DPO_PROGRAM" doctor --json | sed -nE 's/^ *"folder": "(.*torch)",?$/\1/p')
 export LIBTORCH
 [[ -n $LIBTORCH ]] || fail "doctor names no LibTorch"
-# Whether everything is found, not how fast it runs: without optimization the compiler takes two thirds of the time.
-printf '#!/bin/sh\nexec "$@" -O0\n' >"$work/fast"
+# Whether everything is found, not how fast it runs: a third of the time, without optimization and with more files at once.
+printf '#!/bin/sh\nexec "$@" -O0 -w\n' >"$work/fast"
 chmod +x "$work/fast"
+sed -i 's/UNITY_BUILD_BATCH_SIZE 16/UNITY_BUILD_BATCH_SIZE 64/' "$copy/CMakeLists.txt"
 offline env DPO_DEPS="$deps" CMAKE_CXX_COMPILER_LAUNCHER="$work/fast" "$copy/run" build || fail "the build"
 [[ ! -e $copy/.deps/venv ]] || fail "pip was used"
 # MPI is the machine's own: its mpirun starts the ranks.
