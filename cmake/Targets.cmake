@@ -118,6 +118,13 @@ function(dpo_tests_first)
   set_tests_properties(${ARGN} PROPERTIES COST 100)
 endfunction()
 
+# dpo_test_of_ranks(NAME): one such test at a time, since the processes of two would compete for the cores; they are started first,
+# so that they are not left over at the end, one after another.
+function(dpo_test_of_ranks name)
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ranks)
+  dpo_tests_first(${name})
+endfunction()
+
 # dpo_script_test(NAME LABEL label [LONG] [PROCESSORS n] [TIMEOUT s] COMMAND ...): a test that is a script. It finds the
 # program in the variable DPO_PROGRAM, and exits with status 77 if it cannot run here; ctest then lists it as skipped. If
 # DPO_TEST_ALL is set in the environment, it runs all its cases, otherwise only some of each kind.
