@@ -41,4 +41,8 @@ std::string shell_command(const std::vector<std::string>& arguments) {
   return text;
 }
 
+std::string resume_command(const std::filesystem::path& run) {
+  return "dpo train " + quoted("resume=" + run.string());
+}
+
 }  // namespace dpo

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -7,5 +8,8 @@ namespace dpo {
 
 // A shell command, over several lines where it is long.
 std::string shell_command(const std::vector<std::string>& arguments);
+
+// The command that continues the run in a folder, on one line.
+std::string resume_command(const std::filesystem::path& run);
 
 }  // namespace dpo

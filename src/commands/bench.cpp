@@ -7,7 +7,7 @@ namespace dpo::commands {
 void describe(CLI::App& command, BenchTrainArguments& arguments) {
   command.description(
       "measure a run's speed and memory with random weights and tokens, and compare with its plan");
-  arguments.request.not_needed = {"exp_name"};
+  arguments.request.not_needed = {"exp_name", "datasets"};
   add_run_arguments(
       command, arguments.request,
       {{"dpo bench train model=pythia28 loss=dpo loss.beta=0.1",

@@ -159,6 +159,8 @@ int run_data(const DataArguments& arguments) {
   resolved = adapted(std::move(resolved));
   print_notes(resolved.notes);
   fetch_data(resolved.values, listener);
+  if (resolved.values.defaults == config::Defaults::modern)  // the lengths that training will use
+    resolved = fitted(resolved, [](const std::string& note) { print_notes({note}); }).resolved;
   return arguments.order > 0 ? print_order(arguments, resolved)
                              : print_report(arguments, std::move(resolved));
 }

@@ -7,6 +7,7 @@
 #include "commands/commands.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
+#include "commands/modern_keys.h"
 #include "commands/run_keys.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
@@ -48,10 +49,12 @@ int print_plan(const PlanArguments& arguments) {
   print_notes(asked.notes);
   const plan::Machine machine = plan::find_machine(arguments.machine);
   fetch_for_plan(asked.values, shown_downloads());
-  const auto [resolved, counted] = fitted(asked, [](const std::string& note) { print_notes({note}); });
+  auto [resolved, counted] = fitted(asked, [](const std::string& note) { print_notes({note}); });
   print_notes(counted.notes);
   print_notes(unused_keys_notes(resolved));
-  const plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
+  plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
+  resolved = with_keys_of_memory(std::move(resolved), in);
+  print_notes(resolved.notes);
   const plan::Plan plan = plan::make_plan(in);
   if (!arguments.json) plan::require_full_batch(plan);
   std::optional<plan::Fit> fit;

@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "commands/modern_keys.h"
 #include "config/defaults.h"
+#include "config/field.h"
+#include "config/modern.h"
 #include "data/chat_files.h"
 #include "data/source.h"
 #include "plan/architecture.h"
@@ -28,7 +31,11 @@ std::optional<std::int64_t> context_of(const config::RunConfig& run) {
 }
 
 void change(Resolved& resolved, const char* key, std::int64_t value, const std::string& reason) {
-  config::set_default(resolved, key, value);
+  if (resolved.values.defaults == config::Defaults::modern) {  // one note has all of its values
+    config::set_default(resolved, key, config::to_node(value), config::kModernOfData);
+    return;
+  }
+  config::set_default(resolved, key, config::to_node(value));
   resolved.notes.push_back(fmt::format("{}={} in place of the default: {}", key, value, reason));
 }
 
@@ -82,10 +89,16 @@ FittedRun fitted(const Resolved& asked, const std::function<void(const std::stri
   FittedRun run{adapted(asked), {}};
   for (const std::string& note : run.resolved.notes) say(note);
   run.data = count_data(run.resolved.values);
-  if (!run.data.lengths) return run;
+  if (!run.data.lengths) {
+    if (const std::string note = config::modern_note(run.resolved); !note.empty()) say(note);
+    return run;
+  }
+  run.resolved =
+      with_keys_of_data(std::move(run.resolved), *run.data.lengths, context_of(run.resolved.values));
   const plan::ExampleUnit unit = plan::unit_of(run.resolved.values.loss, *run.data.lengths);
   run.resolved = adapted_to_data(std::move(run.resolved), unit);
   for (const std::string& note : run.resolved.notes) say(note);
+  if (const std::string note = config::modern_note(run.resolved); !note.empty()) say(note);
   return run;
 }
 

@@ -5,6 +5,14 @@ namespace dpo::config {
 // Without `default`, so that a value without a name does not compile. A number beyond the last value has
 // none, which ends all_choices().
 
+std::string name_of(Defaults defaults) {
+  switch (defaults) {
+    case Defaults::original: return "original";
+    case Defaults::modern: return "modern";
+  }
+  return "";
+}
+
 std::string name_of(Trainer trainer) {
   switch (trainer) {
     case Trainer::Basic: return "BasicTrainer";

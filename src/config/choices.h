@@ -9,6 +9,9 @@
 
 namespace dpo::config {
 
+// Whose defaults a run starts from: those of direct-preference-optimization, or today's (config/modern.h).
+enum class Defaults { original, modern };
+
 enum class Trainer { Basic, Fsdp, TensorParallel };
 
 enum class Optimizer { RMSprop, Adam, AdamW, SGD, Adafactor };
@@ -76,6 +79,7 @@ enum class Loss {
 };
 
 // As written in YAML, on the command line and in the files of a run.
+std::string name_of(Defaults defaults);
 std::string name_of(Trainer trainer);
 std::string name_of(Optimizer optimizer);
 std::string name_of(OptimizerState state);

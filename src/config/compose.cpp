@@ -7,10 +7,14 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/user_path.h"
 #include "config/apply.h"
 #include "config/config_files.h"
+#include "config/defaults.h"
 #include "config/interpolate.h"
+#include "config/modern.h"
 #include "config/read.h"
+#include "config/resumed_run.h"
 #include "config/schema.h"
 
 namespace dpo::config {
@@ -31,6 +35,7 @@ using Choices = std::map<std::string, Choice>;
 struct Arguments {
   Choices choices;
   std::vector<Override> changes;
+  std::string short_form;  // the words of the short form; empty if there are none
 };
 
 // Runs `work`, and adds the problems that it throws to `problems`.
@@ -63,12 +68,45 @@ void mark_broken(Arguments& arguments, const std::string& text) {
     arguments.changes.push_back({.key = key, .value = make_scalar(Kind::Broken, "", {}), .text = text});
 }
 
-Arguments read_arguments(std::span<const std::string> overrides, Problems& problems) {
+// Returns whether model=NAME names a model rather than a preset.
+bool names_model(const std::string& name, const ConfigFiles& files) {
+  std::error_code none;
+  return !files.has_preset("model", name) &&
+         (name.find('/') != name.npos || std::filesystem::is_directory(expand_home(name), none));
+}
+
+// The short form: model=FOLDER is model.name_or_path=FOLDER, and data=FILE is datasets=[FILE].
+bool take_short_form(Arguments& arguments, const Override& change, const ConfigFiles& files) {
+  if (change.kind != Override::Kind::Change || !change.value) return false;
+  Override whole = change;
+  const Kind kind = change.value->kind;
+  if (change.key == "model" && kind == Kind::Text && names_model(change.value->text, files)) {
+    arguments.choices["model"] = {"blank_model", change.value->origin};
+    whole.key = "model.name_or_path";
+  } else if (change.key == "data" && (kind == Kind::Text || kind == Kind::List)) {
+    whole.key = "datasets";
+    if (kind == Kind::Text) {
+      Node list = make_map(change.value->origin);
+      list.kind = Kind::List;
+      list.children.push_back(*change.value);
+      whole.value = std::move(list);
+    }
+  } else {
+    return false;
+  }
+  arguments.short_form += (arguments.short_form.empty() ? "" : " ") + change.text;
+  arguments.changes.push_back(std::move(whole));
+  return true;
+}
+
+Arguments read_arguments(std::span<const std::string> overrides, const ConfigFiles& files,
+                         Problems& problems) {
   Arguments arguments;
   for (const std::string& text : overrides) {
     const std::size_t before = problems.size();
     collect(problems, [&] {
       Override change = parse_override(text);
+      if (take_short_form(arguments, change, files)) return;
       const bool is_map = change.value && change.value->kind == Kind::Map;
       if (is_group(change.key) && !is_map)
         choose(arguments, change);
@@ -158,12 +196,31 @@ Node load_preset(const ConfigFiles& files, const std::string& group, const Choic
   return values;
 }
 
-Node compose_tree(const Request& request, const Choices& choices, Problems& problems, Texts& notes) {
-  const ConfigFiles files(request.config_dirs);
+// The configuration of the run that resume=RUN on the command line continues.
+std::optional<Document> resumed_run(const Request& request, const Arguments& arguments,
+                                    const ConfigFiles& files) {
+  const auto last =
+      std::ranges::find(arguments.changes.rbegin(), arguments.changes.rend(), "resume", &Override::key);
+  if (last == arguments.changes.rend() || !last->value || last->value->kind != Kind::Text)
+    return std::nullopt;
+  auto run = configuration_of(last->value->text, files);
+  if (!run && last->value->text != "auto" && !request.config_file && !arguments.choices.contains("model"))
+    throw UserError(fmt::format("{}: there is no {} in it; give the folder of a run, or one of its step-N",
+                                last->text, kRunConfigFile));
+  return run;
+}
+
+Node compose_tree(const Request& request, const ConfigFiles& files, const Arguments& arguments,
+                  Problems& problems, Texts& notes) {
   std::vector<Document> documents = files.primaries();
+  if (auto run = resumed_run(request, arguments, files)) {
+    Texts unsaid;  // a preset of the command line that differs from the run's is an error when it is resumed
+    drop_replaced(run->values, arguments.choices, unsaid);
+    documents.push_back(std::move(*run));
+  }
   if (request.config_file) documents.push_back(files.file(*request.config_file));
   Node tree = make_map({});
-  for (Layer& layer : layers_of(std::move(documents), choices, notes)) {
+  for (Layer& layer : layers_of(std::move(documents), arguments.choices, notes)) {
     check_sections(layer.values, problems);
     merge(tree, layer.group.empty()
                     ? std::move(layer.values)
@@ -179,11 +236,25 @@ void excuse(Node& tree, const std::vector<std::string>& not_needed) {
       node->kind = Kind::Broken;
 }
 
-Resolved finish(Node tree, const std::vector<Override>& changes, Problems problems, Texts notes,
-                const std::vector<std::string>& not_needed = {}, bool interpolates = true) {
+// The short form chooses defaults=modern, unless the user chooses.
+void choose_defaults(Node& tree, const Arguments& arguments, const std::vector<std::string>& not_needed,
+                     Problems& problems) {
+  Node& defaults = *find_child(tree, kDefaultsKey);
+  if (!arguments.short_form.empty() && !is_given(defaults))
+    assign(defaults, make_scalar(Kind::Text, name_of(Defaults::modern),
+                                 {Origin::Kind::Default, "chosen by " + arguments.short_form}));
+  const bool needs_data = std::ranges::find(not_needed, "datasets") == not_needed.end();
+  if (defaults.text == name_of(Defaults::modern)) set_modern_defaults(tree, needs_data, problems);
+}
+
+void apply_all(Node& tree, const std::vector<Override>& changes, Problems& problems) {
   for (const Override& change : changes) collect(problems, [&] { apply(tree, change); });
   if (count_nodes(tree) > kMostNodes) throw UserError(fmt::format("more than {} values", kMostNodes));
   fill_defaults(tree);
+}
+
+Resolved finish(Node tree, Problems problems, Texts notes, const std::vector<std::string>& not_needed = {},
+                bool interpolates = true) {
   interpolates ? interpolate(tree, problems) : keep_interpolations(tree);
   fill_defaults(tree);
   excuse(tree, not_needed);
@@ -200,26 +271,31 @@ Resolved finish(Node tree, const std::vector<Override>& changes, Problems proble
 Resolved compose(const Request& request) {
   Problems problems;
   Texts notes;
-  const Arguments arguments = read_arguments(request.overrides, problems);
+  Arguments arguments;
   Node tree;
   bool complete = false;
   collect(problems, [&] {
-    tree = compose_tree(request, arguments.choices, problems, notes);
+    const ConfigFiles files(request.config_dirs);
+    arguments = read_arguments(request.overrides, files, problems);
+    tree = compose_tree(request, files, arguments, problems, notes);
     complete = true;
   });
   if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
-  return finish(std::move(tree), arguments.changes, std::move(problems), std::move(notes), request.not_needed,
+  apply_all(tree, arguments.changes, problems);
+  choose_defaults(tree, arguments, request.not_needed, problems);
+  return finish(std::move(tree), std::move(problems), std::move(notes), request.not_needed,
                 request.interpolates);
 }
 
 RunConfig with_overrides(const RunConfig& base, std::span<const std::string> overrides) {
   Problems problems;
-  const Arguments arguments = read_arguments(overrides, problems);
-  Node tree = write_tree(base);
   const ConfigFiles built_in({});
+  const Arguments arguments = read_arguments(overrides, built_in, problems);
+  Node tree = write_tree(base);
   for (const auto& [group, choice] : arguments.choices)
     assign(*find_child(tree, group), load_preset(built_in, group, choice, problems));
-  return finish(std::move(tree), arguments.changes, std::move(problems), {}).values;
+  apply_all(tree, arguments.changes, problems);
+  return finish(std::move(tree), std::move(problems), {}).values;
 }
 
 std::string origin_of(const Resolved& resolved, std::string_view key) {

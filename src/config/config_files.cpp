@@ -44,10 +44,12 @@ void read_plus_signs(Node& map) {
 
 Document as_document(Node values) {
   Document document;
-  if (Node* const list = find_child(values, "defaults")) {
+  if (Node* const list = find_child(values, kDefaultsKey); list && !list->is_scalar()) {
     if (list->kind != Kind::List)
-      throw UserError(fmt::format("defaults: got {}, expected a list such as [_self_, model: pythia28] ({})",
-                                  shown(*list), list->origin.phrase()));
+      throw UserError(
+          fmt::format("defaults: got {}, expected original, modern, or a list such as [_self_, "
+                      "model: pythia28] ({})",
+                      shown(*list), list->origin.phrase()));
     for (const Node& entry : list->children) document.defaults.push_back(read_default(entry));
     document.has_defaults = true;
     values.children.erase(values.children.begin() + (list - values.children.data()));
@@ -82,7 +84,8 @@ const std::map<std::string, Document>& built_in_presets() {
 std::string hint_for_preset(const std::string& group, const std::string& name,
                             const std::vector<std::string>& names) {
   return hint_for_value(group + ".name", name, names) +
-         (group == "model" ? "; a folder or a Hugging Face name is model.name_or_path=NAME" : "");
+         (group == "model" ? "; a folder is model=./NAME, a model of the Hugging Face hub model=ORG/NAME"
+                           : "");
 }
 
 }  // namespace

@@ -5,7 +5,11 @@
 namespace dpo::config {
 bool is_given(const Resolved& resolved, std::string_view key) {
   const Node* const node = find_node(*resolved.tree, split_path(key));
-  return node && node->origin.kind != Origin::Kind::Default && node->origin.kind != Origin::Kind::Preset;
+  return node && is_given(*node);
+}
+
+bool is_given(const Node& value) {
+  return value.origin.kind != Origin::Kind::Default && value.origin.kind != Origin::Kind::Preset;
 }
 
 bool is_changed(const Resolved& resolved, std::string_view key) {
@@ -16,11 +20,11 @@ bool is_changed(const Resolved& resolved, std::string_view key) {
   return !equal_values(field->write(resolved.values), field->write(defaults));
 }
 
-void set_default(Resolved& resolved, const std::string& key, std::int64_t value) {
+void set_default(Resolved& resolved, const std::string& key, const Node& value, const std::string& reason) {
   Node tree = *resolved.tree;
   Node& node = *find_node(tree, split_path(key));
-  assign(node, make_scalar(Node::Kind::Int, std::to_string(value),
-                           {Origin::Kind::Default, "default, as this run needs it"}));
+  assign(node, value);
+  node.origin = {Origin::Kind::Default, reason};
   find_field(key)->read(node, resolved.values);
   resolved.tree = std::make_shared<const Node>(std::move(tree));
 }

@@ -73,7 +73,7 @@ std::string default_config_yaml() {
   std::string open;
   for (const Field& field : schema()) {
     const std::string section = section_of(field);
-    if (is_group(section)) continue;
+    if (is_group(section) || field.key == kDefaultsKey) continue;
     if (!section.empty() && section != open) out += fmt::format("\n{}:", section);
     const std::string indent = section.empty() ? "" : "  ";
     const std::string name = split_path(field.key).back();

@@ -79,7 +79,8 @@ std::string unset_problem(const Field& field, const Node& node) {
   if (field.key == "model.name_or_path") {
     Texts presets = assets_in("model");
     std::erase(presets, "blank_model");  // sets no model
-    remedy = fmt::format("choose a preset (model=NAME: {}), or {}", fmt::join(presets, ", "), remedy);
+    remedy = fmt::format("give model=FOLDER or model=ORG/NAME, or choose a preset (model=NAME: {})",
+                         fmt::join(presets, ", "));
   }
   const std::string origin =
       node.origin.kind == Origin::Kind::Default ? "" : fmt::format(" ({})", node.origin.phrase());

@@ -111,6 +111,7 @@ struct PlanConfig {
 
 // Every key of a run. Defaults, help and checks are in schema.cpp.
 struct RunConfig {
+  Defaults defaults = Defaults::original;
   std::int64_t seed = 0;
   std::int64_t data_seed = 0;
   std::string exp_name;

@@ -30,6 +30,10 @@ Check<std::string> run_name() {
 std::vector<Field> run_fields() {
   using R = RunConfig;
   return {
+      field(kDefaultsKey, &R::defaults, Effect::none, "original", one_of(all_choices<Defaults>()),
+            "Defaults of direct-preference-optimization (original), or of today (modern: AdamW, a linear "
+            "schedule, lengths and batch of the data, runs/NAME). The short form, model=FOLDER data=FILE, "
+            "chooses modern (docs/training.md)."),
       field("seed", &R::seed, Effect::result, "0", at_least(0),
             "Random seed; the data order has its own, data_seed."),
       field("data_seed", &R::data_seed, Effect::result, "0", between(0, kLargestNumpySeed),

@@ -12,6 +12,9 @@ namespace dpo::config {
 // docs/configuration.md all derive from this list.
 const std::vector<Field>& schema();
 
+// In a file, a list of this name is Hydra's, and says which presets apply.
+inline constexpr const char* kDefaultsKey = "defaults";
+
 const Field* find_field(std::string_view key);
 std::vector<std::string> all_keys();
 

@@ -49,6 +49,9 @@ struct HubDataSet {
   std::function<std::vector<std::string>(const std::vector<std::string>& paths)> choose = {};
 };
 
+// Throws a UserError for a data set that is neither here nor on the hub.
+void require_local_files(const config::RunConfig& config);
+
 std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config);
 
 // A note for each known data set (hh) whose name is also that of a file or folder here: which one is read.

@@ -281,6 +281,14 @@ void check_names(const config::RunConfig& config) {
 
 }  // namespace
 
+void require_local_files(const config::RunConfig& config) {
+  std::error_code none;
+  for (const std::string& name : config.datasets)
+    if (std::ranges::find(kKnown, name, &Known::name) == std::end(kKnown) && !fs::exists(name, none) &&
+        !hub::may_be_on_the_hub(HubName::parse(name).repository))
+      fail_missing(name);
+}
+
 std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config) {
   std::vector<HubDataSet> data_sets;
   for (const std::string& name : config.datasets) {

@@ -152,9 +152,9 @@ class Demonstration {
     const bool is_stopped = status == kStopped || (status == 0 && stop_requested());
     if (is_stopped) {
       const bool has_saved = status == kStopped && fs::exists(folder_ / folder / kLatest);
-      const std::string resume = shell_command({"resume=" + (folder_ / folder).string()});
+      const std::string resume = resume_command(folder_ / folder);
       say("'dpo demo' starts again from the beginning" +
-          (has_saved ? fmt::format("; the 'dpo train' above with {} continues that run alone", resume) : ""));
+          (has_saved ? fmt::format("; {} continues that run alone", resume) : ""));
     }
     return is_stopped ? kStopped : status;
   }

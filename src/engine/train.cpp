@@ -19,9 +19,11 @@
 #include "comm/group.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
+#include "commands/modern_keys.h"
 #include "commands/report.h"
 #include "commands/run_keys.h"
 #include "config/print.h"
+#include "data/source.h"
 #include "engine/claim_folder.h"
 #include "engine/environment.h"
 #include "engine/out_of_memory.h"
@@ -137,9 +139,8 @@ Event end_event(const run::PreparedRun& prepared, const run::RunFolder& folder, 
 std::string stopped_line(const run::PreparedRun& prepared, const fs::path& folder) {
   const std::string stopped = fmt::format("stopped by a signal after update {} of {}; ",
                                           prepared.run_state.updates, prepared.training.size());
-  return stopped + (prepared.config.debug
-                        ? "debug=true: nothing was saved"
-                        : shell_command({"resume=" + folder.string()}) + " continues from here");
+  return stopped + (prepared.config.debug ? "debug=true: nothing was saved"
+                                          : resume_command(folder) + " continues from here");
 }
 
 // The run itself. Returns the exit status.
@@ -303,14 +304,17 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
   run::Start start = agree_on_start(asked.values, *world.all);
   for (const std::string& note : start.notes) early.say("note: " + note);
   const hub::Commits commits = agree_on_commits(asked.values, start, *world.all);
+  data::require_local_files(asked.values);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_for_plan(asked.values, shown);
     commands::fetch_tokenizer(asked.values, shown);
   });
   // Notes about the rows are printed when they are tokenized.
-  const auto [resolved, counted] =
+  auto [resolved, counted] =
       commands::fitted(asked, [&](const std::string& note) { early.say("note: " + note); });
   Judged judged{plan::gather_inputs(resolved.values, machine_of(world), counted.lengths), {}};
+  resolved = commands::with_keys_of_memory(std::move(resolved), judged.in);
+  for (const std::string& note : resolved.notes) early.say("note: " + note);
   require_archive(judged, start);
   judged.in.commits = commits;
   judged.plan = plan::make_plan(judged.in);

@@ -265,7 +265,7 @@ std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths,
   line("needs", needs_text(plan, in, paths));
   line("writes", plan.resolved.debug ? paths.folder + ", without checkpoints (debug=true)"
                                      : fmt::format("{}; Ctrl-C saves and stops, {} continues", paths.folder,
-                                                   shell_command({"resume=" + paths.folder})));
+                                                   resume_command(paths.folder)));
   return out;
 }
 

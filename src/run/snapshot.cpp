@@ -11,6 +11,7 @@
 #include "base/output_files.h"
 #include "base/quantity.h"
 #include "base/sha256.h"
+#include "base/shell.h"
 #include "checkpoint/adapter.h"
 #include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
@@ -185,8 +186,8 @@ std::string how_to_recover(const fs::path& checkpoint) {
   const fs::path run = checkpoint.parent_path();
   const auto older = checkpoint_before(checkpoint);
   if (!older) return fmt::format("there is no older checkpoint in {}", run.string());
-  return fmt::format("move {} away; then resume={} resumes from {}, the one before it", checkpoint.string(),
-                     run.string(), older->filename().string());
+  return fmt::format("move {} away; then {} resumes from {}, the one before it", checkpoint.string(),
+                     resume_command(run), older->filename().string());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/shell.h"
 #include "base/user_path.h"
 #include "base/utf8.h"
+#include "config/resumed_run.h"
 #include "run/folder.h"
 #include "run/snapshot.h"
 
@@ -67,9 +68,8 @@ std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& trace) {
   std::vector<std::string> ignored;
-  const std::string resume = newest_checkpoint(folder, ignored)
-                                 ? shell_command({"resume=" + folder.string()}) + " resumes it, "
-                                 : "";
+  const std::string resume =
+      newest_checkpoint(folder, ignored) ? resume_command(folder) + " resumes it, " : "";
   throw UserError(fmt::format(
       "{} already contains a run ({}), which was not changed: {}another local_run_dir starts a new one "
       "elsewhere, overwrite=true renames the old run and starts again",
@@ -97,25 +97,52 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-// A run that is renamed must not take with it what the new one reads.
-void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& config) {
-  std::vector<std::pair<std::string, std::string>> inputs = {
-      {"model.name_or_path", config.model.name_or_path}};
+using KeyAndPath = std::pair<std::string, std::string>;
+
+// What a run reads, of those paths that exist.
+std::vector<KeyAndPath> inputs_of(const config::RunConfig& config) {
+  std::vector<KeyAndPath> inputs = {{"model.name_or_path", config.model.name_or_path}};
   if (config.model.archive) inputs.emplace_back("model.archive", *config.model.archive);
   for (const std::string& name : config.datasets) inputs.emplace_back("datasets", name);
   std::error_code none;
-  for (const auto& [key, value] : inputs)
-    if (fs::exists(value, none) && is_inside(value, folder))
+  std::erase_if(inputs, [&](const KeyAndPath& input) { return !fs::exists(input.second, none); });
+  return inputs;
+}
+
+// A run that is renamed must not take with it what the new one reads.
+void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& config) {
+  for (const auto& [key, value] : inputs_of(config))
+    if (is_inside(value, folder))
       throw UserError(
           fmt::format("{}={} is in {}, which would be renamed to make room for the new run: give another "
                       "local_run_dir, or move the old run yourself",
                       key, value, folder.string()));
+  std::error_code none;
   const std::string whole = fs::weakly_canonical(folder, none).string();
   if (is_inside(fs::current_path(none), folder))
     throw UserError(
         fmt::format("{}: dpo was started in that folder, which would be renamed to make room for "
                     "the new run: start it in another one, with {}",
                     whole, shell_command({"local_run_dir=" + whole})));
+}
+
+// A run's files in a folder of data would be read as data: such folders are read with all that is in them.
+void require_inputs_outside(const config::RunConfig& config) {
+  if (!config.local_run_dir) return;
+  const fs::path folder = *config.local_run_dir;
+  std::error_code none;
+  for (const auto& [key, value] : inputs_of(config)) {
+    const bool contains = is_inside(value, folder);
+    const bool is_within = fs::is_directory(value, none) && is_inside(folder, value) && key == "datasets";
+    if (!contains && !is_within) continue;
+    const char* const relation = fs::equivalent(folder, value, none) ? "is also"
+                                 : contains                          ? "contains"
+                                                                     : "is in";
+    throw UserError(
+        fmt::format("local_run_dir={} {} {}={}, and a run needs a folder of its own: give another one, such "
+                    "as local_run_dir=runs/{}",
+                    folder.string(), relation, key, value, config.exp_name));
+  }
 }
 
 // A folder in which no run has started may have files of the user's that a run would write over.
@@ -137,7 +164,10 @@ Start start_new(const config::RunConfig& config) {
   const auto trace = trace_of_run(start.folder);
   if (trace && !config.overwrite) refuse(start.folder, *trace);
   if (trace) require_inputs_elsewhere(start.folder, config);
-  if (!trace) require_own_folder(start.folder);
+  if (!trace) {
+    require_inputs_outside(config);
+    require_own_folder(start.folder);
+  }
   start.replaces = trace.has_value();
   return start;
 }
@@ -170,7 +200,7 @@ std::string hint_without_checkpoint(const fs::path& folder) {
   std::error_code none;
   if (step_of(folder))
     return fmt::format("; a checkpoint whose saving did not end: {} continues from the newest complete one",
-                       shell_command({"resume=" + folder.parent_path().string()}));
+                       resume_command(folder.parent_path()));
   if (!trace_of_run(folder))
     return fs::exists(folder / RunLock::kName, none) ? "" : "; it is not the folder of a run";
   return fmt::format("; {} overwrite=true instead of resume renames the old run, and starts again",
@@ -199,7 +229,12 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
     throw UserError(fmt::format("resume={}: no complete checkpoint (step-N with a file {}) in it{}",
                                 folder.string(), kMarker, hint_without_checkpoint(folder)));
   start.replaces = had_checkpoints(folder);
-  start.replaces ? require_inputs_elsewhere(folder, config) : require_own_folder(folder);
+  if (start.replaces) {
+    require_inputs_elsewhere(folder, config);
+  } else {
+    require_inputs_outside(config);
+    require_own_folder(folder);
+  }
   return start;
 }
 
@@ -236,14 +271,13 @@ Start find_start(const config::RunConfig& config) {
   if (asked == "auto") {
     const auto found =
         config.local_run_dir ? std::optional(fs::path(*config.local_run_dir)) : newest_run(config, notes);
-    if (!found || !fs::exists(*found)) return {.folder = new_run_folder(config)};
+    if (!found || !fs::exists(*found)) {
+      require_inputs_outside(config);
+      return {.folder = new_run_folder(config)};
+    }
     asked = *found;
   }
-  if (!fs::is_directory(asked))
-    throw UserError(
-        fmt::format("resume={}: no such folder; give a run folder, one of its step-N, or resume=auto for the "
-                    "newest run of exp_name",
-                    asked.string()));
+  config::require_run_folder(asked);
   Start start = resume_from(canonical_in_run(asked), config);
   require_same_folder(config, start.folder);
   start.notes.insert(start.notes.end(), notes.begin(), notes.end());

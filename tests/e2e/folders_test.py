@@ -52,14 +52,25 @@ class Folders(TinyRuns):
         self.refused(self.train(run, *SHORT, "overwrite=true", f"model.archive={run / 'LATEST'}"), "model.archive=", "is in",
                      "another local_run_dir")
         self.assertEqual(contents(run), before)
-        self.refused(self.train(self.folder / "model", *SHORT), "has a file config.json", "a folder of its own")
+
+    def test_a_run_needs_a_folder_of_its_own(self):
+        data = self.folder / "data"
+        data.mkdir()
+        shutil.copy(self.folder / "pairs.jsonl", data)
+        of_data = f"datasets=[{data}]"
+        for run, more, message in ((self.folder / "model", (), "is also model.name_or_path="), (data, (of_data,), "is also datasets="),
+                                   (data / "runs" / "a", (of_data,), "is in datasets="), (self.folder, (), "contains model.name_or_path="),
+                                   (data, (f"datasets=[{data / 'pairs.jsonl'}]",), "contains datasets=")):
+            for resume in ((), ("resume=auto",)):
+                self.refused(self.train(run, *SHORT, *more, *resume), message, "a folder of its own")
+        self.assertEqual(os.listdir(data), ["pairs.jsonl"])
 
     def test_the_folder_in_which_a_command_is_started_is_not_renamed(self):
         run = self.run_of("started-here")
         self.refused(self.train(".", *SHORT, "overwrite=true", cwd=run), f"start it in another one, with local_run_dir={run}")
         spaced = self.run_of("sp ace")
-        self.refused(self.train("sp ace", *SHORT, cwd=self.folder), "'resume=sp ace' resumes it")
-        self.assertIn(f"Ctrl-C saves and stops, 'resume={spaced}' continues", self.train(spaced, *SHORT, f"resume={spaced}").stderr)
+        self.refused(self.train("sp ace", *SHORT, cwd=self.folder), "dpo train 'resume=sp ace' resumes it")
+        self.assertIn(f"Ctrl-C saves and stops, dpo train 'resume={spaced}' continues", self.train(spaced, *SHORT, f"resume={spaced}").stderr)
 
     def test_a_limit_on_the_size_of_files_is_as_a_full_disk(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
@@ -121,7 +132,7 @@ class Folders(TinyRuns):
         self.assertNotIn("overwrite", done.stderr)
         run = self.run_of("hollow", "eval_every=40")
         (run / "step-40" / "COMPLETE").unlink()
-        self.refused(self.train(run, *SHORT, f"resume={run / 'step-40'}"), f"saving did not end: resume={run} continues")
+        self.refused(self.train(run, *SHORT, f"resume={run / 'step-40'}"), f"saving did not end: dpo train resume={run} continues")
         words = f"local_run_dir={run} overwrite=true"
         self.refused(self.train(run, *SHORT, f"resume={run}"), f"; {words} instead of resume renames the old run")
         self.check(self.train(run, *SHORT, *words.split()))
@@ -175,11 +186,18 @@ class Folders(TinyRuns):
     def test_the_configuration_can_be_used_again(self):
         run = self.run_of("first")
         self.check(self.train(run, *SHORT, f"resume={run}"))
+        whole = self.folder / "whole"
+        self.check(self.train(whole, *SHORT, "n_examples=80"))
+        continued = subprocess.run([self.train_command(run)[0], "train", f"resume={run}", "n_examples=80"], capture_output=True, text=True)
+        self.check(continued)
+        self.assertEqual(self.weights(run), self.weights(whole))
+        self.refused(subprocess.run([self.train_command(run)[0], "train", f"resume={run}", "seed=9"], capture_output=True, text=True),
+                     "seed")
         again = self.folder / "second"
         done = subprocess.run([self.train_command(run)[0], "train", "--config", run / "config.yaml", f"local_run_dir={again}"],
                               capture_output=True, text=True)
         self.check(done)
-        self.assertEqual(self.weights(again), self.weights(run))
+        self.assertEqual(self.weights(again), self.weights(whole))
 
     def test_a_resumed_run_saves_the_same_files(self):
         """Also when what it was resumed from is gone, and its best checkpoint when BEST was not yet made."""

@@ -112,19 +112,24 @@ class Help(TinyRuns):
         self.assertIn("1 row, 1 prompt, 1 pair; 1 example\n", kept.stdout)
 
     def test_the_examples_of_train_work_and_list_the_files_of_the_run(self):
-        runs = []
-        for command in examples_of(dpo("train", "--help").stdout):
-            done = dpo(*[argument.replace("MODEL", str(self.folder / "model")) for argument in command[1:]], cwd=self.folder)
-            self.check(done)
-            self.assertRegex(done.stderr, r"(?m)^update 1 of \d+ +4 examples .* examples/s, \d+ (?:s|min) left$")
-            runs.append(done)
-        self.assertEqual(len(runs), 2)
-        self.assertIn("files of the run:\n  checkpoint   sft/LATEST\n  report       sft/report.html\n"
-                      "  metrics      sft/metrics.jsonl\n  log          sft/log.txt\n  samples      sft/samples\n  evaluations  sft/eval\n"
-                      "try: dpo sample sft/LATEST\ncurves: tensorboard --logdir sft/tensorboard\n"
-                      "upload to Weights & Biases: wandb sync sft/wandb/offline-run-", runs[0].stderr)
-        self.assertEqual(runs[0].stdout, "sft/LATEST\n")
-        self.assertEqual(dpo("sample", "sft/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
+        (self.folder / "chats.jsonl").write_bytes((self.folder / "pairs.jsonl").read_bytes())
+        short, resumed, original = ([word.replace("MODEL", "model") for word in command[1:]]
+                                    for command in examples_of(dpo("train", "--help").stdout))
+        done = dpo(*short, cwd=self.folder)
+        self.check(done)
+        self.assertRegex(done.stderr, r"(?m)^update 1 of \d+ +8 examples .* examples/s, \d+ (?:s|min) left$")
+        run = "runs/dpo-model"
+        self.assertIn(f"files of the run:\n  checkpoint   {run}/LATEST\n  report       {run}/report.html\n"
+                      f"  metrics      {run}/metrics.jsonl\n  log          {run}/log.txt\n  samples      {run}/samples\n"
+                      f"  evaluations  {run}/eval\n"
+                      f"try: dpo sample {run}/LATEST\ncurves: tensorboard --logdir {run}/tensorboard\n"
+                      f"upload to Weights & Biases: wandb sync {run}/wandb/offline-run-", done.stderr)
+        self.assertEqual(done.stdout, f"{run}/LATEST\n")
+        self.assertEqual(dpo("sample", f"{run}/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
+        self.check(dpo(*resumed, cwd=self.folder))
+        self.check(dpo("config", *original[1:]))
+        misspelt = dpo("train", "model=model", "data=chat.jsonl", "loss=dpo", cwd=self.folder)
+        self.assertRegex(misspelt.stderr, r"\Aerror: datasets: there is no file or folder 'chat.jsonl' in .*; did you mean 'chats.jsonl'\?\n\Z")
 
     def test_a_resumed_run_continues_counting(self):
         run = self.folder / "counted"

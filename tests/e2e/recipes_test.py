@@ -122,12 +122,26 @@ class Recipes(unittest.TestCase):
     def metrics(self, run):
         return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
 
+    def make_instruct(self, name):
+        template = shared_template("Qwen-Qwen2.5-7B-Instruct")
+        if not template.exists():
+            self.skipTest(f"there is no {template}")
+        make_model(self.folder, name, QWEN, ["<|im_start|>", "<|im_end|>"])
+        (self.folder / name / "chat_template.jinja").write_bytes(template.read_bytes())
+        return template
+
     def test_readme(self):
+        """The short form; the run is then complete, and its folder alone says so."""
+        self.make_instruct("my-instruct")
         (row,) = blocks("README.md", "json")
-        make_pairs(self.folder / "pairs.jsonl", 100, row)
-        self.type(page_as_script("README.md"))
-        self.assertAlmostEqual(self.metrics("dpo")[0]["loss/eval"], 0.693147, places=5)
-        self.assertTrue((self.folder / "my-model/model.safetensors").exists())
+        make_chats(self.folder / "chats.jsonl", 100, row)
+        _, errors = self.type(page_as_script("README.md"))
+        self.assertIn("note: defaults=modern, where you gave no value: exp_name=dpo-my-instruct ", " ".join(errors.split()))
+        run = self.folder / "runs/dpo-my-instruct"
+        metrics = self.metrics(run)
+        self.assertAlmostEqual(next(line["loss/train"] for line in metrics if "loss/train" in line), 0.693147, places=5)
+        self.type("dpo train resume=runs/dpo-my-instruct")
+        self.assertEqual(self.metrics(run), metrics)
 
     def test_own_jsonl(self):
         (shown,) = blocks(OWN_JSONL, "json")
@@ -150,12 +164,7 @@ class Recipes(unittest.TestCase):
         self.assertEqual(json.loads((self.folder / "my-model/config.json").read_text())["dtype"], "bfloat16")
 
     def test_chat(self):
-        template = shared_template("Qwen-Qwen2.5-7B-Instruct")
-        if not template.exists():
-            self.skipTest(f"there is no {template}")
-        name = "qwen2.5-0.5b-instruct"
-        make_model(self.folder, name, QWEN, ["<|im_start|>", "<|im_end|>"])
-        (self.folder / name / "chat_template.jinja").write_bytes(template.read_bytes())
+        template = self.make_instruct("qwen2.5-0.5b-instruct")
         (shown,) = blocks(CHAT, "json")
         make_chats(self.folder / "chats.jsonl", 200, shown)
         output, errors = self.type(page_as_script(CHAT))

@@ -175,7 +175,7 @@ class Terminal(TinyRuns):
         terminal.type("\x03")
         self.assertEqual(terminal.finish(), STOPPED, terminal.shown)
         rows = [row for row in terminal.screen.rows if row]
-        self.assertRegex(" ".join(rows[-4:]), r"stopped by a signal after update \d+ of 1\d{5}; resume=")
+        self.assertRegex(" ".join(rows[-4:]), r"stopped by a signal after update \d+ of 1\d{5}; dpo train resume=")
         self.assertNotRegex(rows[-1], LIVE)
 
     def test_a_demonstration_is_not_resumed(self):
@@ -185,7 +185,7 @@ class Terminal(TinyRuns):
         terminal.read(until=LIVE)
         terminal.type("\x03")
         self.assertEqual(terminal.finish(), STOPPED, terminal.shown)
-        self.assertIn(f"'dpo demo' starts again from the beginning; the 'dpo train' above with 'resume={folder}/sft' continues that run alone",
+        self.assertIn(f"'dpo demo' starts again from the beginning; dpo train 'resume={folder}/sft' continues that run alone",
                       terminal.shown)
 
     def test_an_error_leaves_nothing(self):
@@ -211,7 +211,7 @@ class Terminal(TinyRuns):
         self.check_banner(lines)
         self.assertEqual(len([line for line in lines if line.startswith("update ")]), 40)
         self.assertNotIn("Memory", done.stderr)
-        self.assertRegex(done.stderr, r"\nwrites  \S+/piped; Ctrl-C saves and stops, resume=\S+/piped continues\n")
+        self.assertRegex(done.stderr, r"\nwrites  \S+/piped; Ctrl-C saves and stops, dpo train resume=\S+/piped continues\n")
         self.assertEqual(done.stdout, f"{self.folder / 'piped' / 'LATEST'}\n")
         whole = self.train(self.folder / "verbose", "n_examples=160", "--verbose")
         self.check(whole)

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/field.h"
 #include "config/print.h"
 
 namespace dpo::config {
@@ -45,12 +46,12 @@ TEST(Defaults, AreNotTheValuesOfAFile) {
 
 TEST(Defaults, TakeAnotherValue) {
   Resolved run = resolved({"loss=sft"});
-  set_default(run, "max_length", 128);
+  set_default(run, "max_length", to_node(std::int64_t{128}));
   EXPECT_EQ(run.values.max_length, 128);
   EXPECT_FALSE(is_given(run, "max_length"));
   EXPECT_NE(to_yaml(run).find("max_length: 128"), std::string::npos);
   EXPECT_EQ(origin_of(run, "max_length"), "default, as this run needs it");
-  set_default(run, "eval_every", 30000);  // nullable
+  set_default(run, "eval_every", to_node(std::int64_t{30000}));  // nullable
   EXPECT_EQ(run.values.eval_every, 30000);
 }
 

@@ -81,16 +81,15 @@ TEST(Paths, MayBeginWithATilde) {
   const Variable home("HOME", "/home/me");
   const RunConfig run =
       compose({with_needed({"local_run_dir=~/r", "datasets=[hh,~/a.jsonl]", "local_dirs=['~/c']",
-                            "resume=~/s", "model.name_or_path=~/m", "model.archive=~/w.pt",
-                            "dataset_paths.hh=~/hh", "model.tokenizer_name_or_path=~/t",
-                            "plan.lengths=~/l.yaml", "data.limits={'~/a.jsonl': 3}"}),
+                            "model.name_or_path=~/m", "model.archive=~/w.pt", "dataset_paths.hh=~/hh",
+                            "model.tokenizer_name_or_path=~/t", "plan.lengths=~/l.yaml",
+                            "data.limits={'~/a.jsonl': 3}"}),
                {},
                {}})
           .values;
   EXPECT_EQ(run.local_run_dir, "/home/me/r");
   EXPECT_EQ(run.datasets, (Words{"hh", "/home/me/a.jsonl"}));
   EXPECT_EQ(run.local_dirs, Words{"/home/me/c"});
-  EXPECT_EQ(run.resume, "/home/me/s");
   EXPECT_EQ(run.model.name_or_path, "/home/me/m");
   EXPECT_EQ(run.model.archive, "/home/me/w.pt");
   EXPECT_EQ(run.model.tokenizer_name_or_path, "/home/me/t");

@@ -46,7 +46,7 @@ TEST(RoundTrip, PrintedConfigurationsGiveTheSameAgain) {
       {"+foo=1", "+bar={a: [1, 2.5, {b: null}], ' c': x}", "+model.extra=???", "+wandb.note='a: b'", "+e={}",
        "+f=[]"},
       {"+nan=nan", "+inf=-inf", "+text='.nan'", "+big=123456789012345678901234567890", "+name={+x: 1}"},
-      {"+defaults=[x]", "+b.0_000=1", "+null=1", "+" + std::string(256, 'k') + "=1", "+g=[{h: ???}]",
+      {"+default=[x]", "+b.0_000=1", "+null=1", "+" + std::string(256, 'k') + "=1", "+g=[{h: ???}]",
        "+c={1: 2, yes: 3}", "+plus.deep.er=1", "+$dollar=2", "+a-b=3"},
   };
   const TempFolder folder;

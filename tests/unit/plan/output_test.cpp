@@ -126,7 +126,7 @@ TEST(Banner, IsFiveLines) {
   EXPECT_TRUE(lines[3].starts_with("needs   ")) << lines[3];
   EXPECT_NE(lines[3].find(" per GPU, about "), std::string::npos) << lines[3];
   EXPECT_NE(lines[3].find(" evaluations of 256 pairs, "), std::string::npos) << lines[3];
-  EXPECT_EQ(lines[4], "writes  runs/dpo; Ctrl-C saves and stops, resume=runs/dpo continues");
+  EXPECT_EQ(lines[4], "writes  runs/dpo; Ctrl-C saves and stops, dpo train resume=runs/dpo continues");
 }
 
 TEST(Banner, SaysWhatIsDifferent) {
