@@ -128,7 +128,7 @@ class Help(TinyRuns):
         self.assertEqual(dpo("sample", f"{run}/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
         self.check(dpo(*resumed, cwd=self.folder))
         self.check(dpo("config", *original[1:]))
-        misspelt = dpo("train", "model=model", "data=chat.jsonl", "loss=dpo", cwd=self.folder)
+        misspelt = dpo("train", "model=model", "data=chat.jsonl", "loss=sft", cwd=self.folder)
         self.assertRegex(misspelt.stderr, r"\Aerror: datasets: there is no file or folder 'chat.jsonl' in .*; did you mean 'chats.jsonl'\?\n\Z")
 
     def test_a_resumed_run_continues_counting(self):
