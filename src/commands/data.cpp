@@ -14,7 +14,6 @@
 #include "commands/progress.h"
 #include "commands/run_keys.h"
 #include "config/defaults.h"
-#include "config/evaluation.h"
 #include "data/chat_files.h"
 #include "data/report.h"
 #include "data/tokenizer_folder.h"
@@ -46,8 +45,7 @@ class SplitLoader {
       line.show("tokenizing " + source, done, all, "prompts");
     };
     data::Examples examples = data::Examples::load(config_, split, tokenizer_, cache);
-    if (split == data::Split::Test)
-      cache.notes.push_back(config::evaluation_size(config_, examples.size()).note);
+    if (split == data::Split::Test) cache.notes.push_back(data::evaluation_note(examples, config_));
     for (const std::string& note : cache.notes)
       if (!note.empty() && printed_.insert(note).second) print_notes({note});
     return examples;

@@ -8,6 +8,7 @@
 
 #include "base/quantity.h"
 #include "base/terminal.h"
+#include "report/accuracy.h"
 
 namespace dpo::commands {
 namespace {
@@ -35,7 +36,8 @@ std::vector<Part> parts_of(const LiveUpdate& last, bool brief) {
   };
   add(0, 0, fmt::format(fmt::runtime(brief ? "{}/{}" : "update {} of {}"), last.update, last.updates));
   add(last.loss, 1, fmt::format("loss {:.4f}", last.loss));
-  add(last.accuracy, 3, fmt::format("{} {:.3f}", brief ? "acc" : "accuracy", last.accuracy));
+  add(last.accuracy, 3,
+      fmt::format("{} {}", brief ? "acc" : "accuracy", report::accuracy_text(last.accuracy, last.margin)));
   add(last.margin, 4, fmt::format("margin {:+.3f}", last.margin));
   if (!brief) add(last.gradient_norm, 6, fmt::format("norm {:.3g}", last.gradient_norm));
   if (!brief) add(last.learning_rate, 7, fmt::format("lr {:.2g}", last.learning_rate));

@@ -9,6 +9,7 @@
 #include "commands/fetch.h"
 #include "commands/modern_keys.h"
 #include "commands/run_keys.h"
+#include "data/chat_files.h"
 #include "plan/gather_inputs.h"
 #include "plan/output.h"
 
@@ -53,6 +54,7 @@ int print_plan(const PlanArguments& arguments) {
   print_notes(counted.notes);
   print_notes(unused_keys_notes(resolved));
   plan::Inputs in = plan::gather_inputs(resolved.values, machine, counted.lengths);
+  in.host.has_chat_template = data::has_own_template(resolved.values);
   resolved = with_keys_of_memory(std::move(resolved), in);
   print_notes(resolved.notes);
   const plan::Plan plan = plan::make_plan(in);

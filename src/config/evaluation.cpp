@@ -5,8 +5,21 @@
 #include <fmt/format.h>
 
 #include "base/quantity.h"
+#include "config/schema.h"
 
 namespace dpo::config {
+namespace {
+
+// The default is not named: nobody asked for it.
+std::string wish_of(const RunConfig& run) {
+  const Field& field = *find_field("n_eval_examples");
+  RunConfig defaults;
+  field.read(default_of(field), defaults);
+  if (run.n_eval_examples == defaults.n_eval_examples) return "";
+  return fmt::format(", fewer than n_eval_examples={}", run.n_eval_examples);
+}
+
+}  // namespace
 
 EvaluationSize evaluation_size(const RunConfig& run, std::int64_t test_examples) {
   const auto ceiling = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
@@ -14,11 +27,9 @@ EvaluationSize evaluation_size(const RunConfig& run, std::int64_t test_examples)
   const std::int64_t examples = has_enough ? run.n_eval_examples : test_examples;
   const std::int64_t batch = ceiling(examples, ceiling(examples, run.eval_batch_size));
   if (has_enough) return {batch, examples};
-  return {
-      batch, examples,
-      fmt::format("n_eval_examples={}: the test split has only {}, so an evaluation uses each of them once "
-                  "(data.test_share=0.1 keeps a tenth of your own files for testing)",
-                  run.n_eval_examples, plural(test_examples, "example"))};
+  return {batch, examples,
+          fmt::format("the test split has only {}{}: an evaluation uses each of them once",
+                      plural(test_examples, "example"), wish_of(run))};
 }
 
 }  // namespace dpo::config

@@ -51,11 +51,16 @@ void check_chat_files(const config::RunConfig& config) {
     throw UserError(fmt::format("chat_template={}: there is no such file", config::shown(name)));
 }
 
-std::string unused_template_note(const config::RunConfig& config, bool has_chats) try {
-  if (has_chats || !text::find_chat_template(tokenizer_folder(config))) return "";
-  return "the data are plain text: the model's chat template is not used";
+std::optional<bool> has_own_template(const config::RunConfig& config) try {
+  const auto folder = find_tokenizer_folder(config);
+  return folder ? std::optional(text::find_chat_template(*folder).has_value()) : std::nullopt;
 } catch (const UserError&) {
-  return "";  // a template that cannot be read is not used either
+  return false;
+}
+
+std::string unused_template_note(const config::RunConfig& config, bool has_chats) {
+  const bool is_unused = !has_chats && has_own_template(config).value_or(false);
+  return is_unused ? "the data are plain text: the model's chat template is not used" : "";
 }
 
 }  // namespace dpo::data

@@ -1,6 +1,7 @@
 // The files of conversations that keys name: the chat template, and tools.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "config/run_config.h"
@@ -23,6 +24,9 @@ Tools read_tools(const config::RunConfig& config);
 // A template or a file of tools that is configured and cannot be read is a UserError, even if the data turn
 // out to be plain text.
 void check_chat_files(const config::RunConfig& config);
+
+// Returns whether the tokenizer has a chat template that can be read; nullopt if it is not on this machine.
+std::optional<bool> has_own_template(const config::RunConfig& config);
 
 // Returns a note if the data are plain text although the tokenizer has a chat template; otherwise empty.
 std::string unused_template_note(const config::RunConfig& config, bool has_chats);

@@ -45,10 +45,8 @@ ExampleOrder make_order(const ExampleList& examples, const config::RunConfig& co
         split));
   if (examples.size() < limits.batch_size)
     throw UserError(fmt::format(
-        "{}={}: the {} split has only {}, fewer than a batch; {}give more data{}", batch_key,
-        limits.batch_size, split, plural(examples.size(), "example"),
-        fmt::format("write {}={}, or ", batch_key, examples.size()),
-        split == "test" ? " (data.test_share=0.1 keeps a tenth of your own files for testing)" : ""));
+        "{0}={1}: the {2} split has only {3}, fewer than a batch; write {0}={4}, or give more data",
+        batch_key, limits.batch_size, split, plural(examples.size(), "example"), examples.size()));
   return {examples.starts, static_cast<std::uint32_t>(config.data_seed), limits};
 }
 
@@ -292,9 +290,28 @@ std::string digest_of(const Examples& examples) {
   return to_hex(sum.finish());
 }
 
+std::string digest_of_texts(const Examples& examples, std::span<const std::uint32_t> indices) {
+  std::vector<std::string> texts;
+  for (const std::uint32_t i : indices) {
+    const ExampleOrigin& origin = examples.list().origins[i];
+    texts.push_back(
+        fmt::format("{:x} {}\n", examples.tokens(origin.source).text_hash(origin.prompt), origin.number));
+  }
+  std::ranges::sort(texts);
+  Sha256 sum;
+  for (const std::string& text : texts) sum.add(text);
+  return to_hex(sum.finish());
+}
+
 ExampleOrder training_order(const ExampleList& examples, const config::RunConfig& config) {
   return make_order(examples, config, {config.batch_size, config.n_epochs, config.n_examples}, "batch_size",
                     "train");
+}
+
+std::string evaluation_note(const Examples& test, const config::RunConfig& config) {
+  const std::string note = config::evaluation_size(config, test.size()).note;
+  if (note.empty() || !test.is_split_by_hash()) return note;
+  return note + " (data.test_share=0.1 keeps a tenth of your own files for testing)";
 }
 
 ExampleOrder evaluation_order(const ExampleList& examples, const config::RunConfig& config) {

@@ -103,6 +103,8 @@ class Examples {
   const TokenFile& tokens(std::uint32_t source) const { return files_[source]; }
   const Source& source(std::uint32_t source) const { return sources_[source]; }
   bool has_chats() const { return std::ranges::any_of(sources_, &Source::chat); }
+  // Whether data.test_share divides any of the files.
+  bool is_split_by_hash() const { return std::ranges::any_of(sources_, &Source::by_hash); }
   const std::vector<SourceCounts>& counts() const { return counts_; }
 
  private:
@@ -126,12 +128,18 @@ class Examples {
 
 // SHA-256 of the tokens of all examples after truncation, and of all else that their losses depend on.
 std::string digest_of(const Examples& examples);
-// Adds one example to such a hash.
+// SHA-256 of the texts of some examples as the files have them. It does not depend on their order, nor on
+// tokenizer, template and length limits: runs of different models can be evaluated on the same examples.
+std::string digest_of_texts(const Examples& examples, std::span<const std::uint32_t> indices);
+// Adds one example to the hash of digest_of.
 void add_example(Sha256& sum, const Example& example);
 
 // The order of training and of evaluation. Too few examples for a training batch, or none for evaluation, is
 // a UserError.
 ExampleOrder training_order(const ExampleList& examples, const config::RunConfig& config);
 ExampleOrder evaluation_order(const ExampleList& examples, const config::RunConfig& config);
+
+// A note for the user if the test split has fewer examples than an evaluation may use; otherwise empty.
+std::string evaluation_note(const Examples& test, const config::RunConfig& config);
 
 }  // namespace dpo::data

@@ -31,9 +31,8 @@ struct Footer {
   Sha256::Sum sum{};
 };
 
-// The first line of a file. A cache of another format is tokenized again. 6: what it is for; and columns of
-// Parquet whose types earlier versions read as empty.
-std::string first_line(const std::string& key) { return "dpo tokens 6 " + key + "\n"; }
+// The first line of a file. A cache of another format is tokenized again. 7: hashes of the texts.
+std::string first_line(const std::string& key) { return "dpo tokens 7 " + key + "\n"; }
 
 constexpr std::uint64_t padding(std::uint64_t bytes) { return (8 - bytes % 8) % 8; }
 
@@ -108,6 +107,7 @@ bool TokenFile::read_tables(std::string& why) {
   tokens_ = reader.take<Token>(footer.tokens);
   reader.take<std::byte>(padding(footer.tokens * sizeof(Token)));
   starts_ = reader.take<std::uint64_t>(footer.texts + 1);
+  text_hashes_ = reader.take<std::uint64_t>(footer.prompts);
   first_texts_ = reader.take<std::uint32_t>(footer.prompts + 1);
   first_pairs_ = reader.take<std::uint32_t>(footer.prompts + 1);
   targets_ = reader.take<std::uint32_t>(footer.prompts);
@@ -171,6 +171,9 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const std::s
 }
 
 void TokenFileWriter::begin_prompt(const PromptText& prompt) {
+  std::string texts = fmt::format("{:x}", split_hash_of(prompt.prompt));
+  for (const std::string& response : prompt.responses) texts += fmt::format(" {:x}", split_hash_of(response));
+  text_hashes_.push_back(split_hash_of(texts));
   first_texts_.push_back(static_cast<std::uint32_t>(flags_.size()));
   first_pairs_.push_back(static_cast<std::uint32_t>(pairs_.size()));
   first_rankings_.push_back(static_cast<std::uint32_t>(ranking_weights_.size()));
@@ -206,6 +209,7 @@ void TokenFileWriter::finish(const SourceTexts& read) {
   first_rankings_.push_back(static_cast<std::uint32_t>(ranking_weights_.size()));
   first_labels_.push_back(static_cast<std::uint32_t>(labels_.size()));
   write_table(starts_);
+  write_table(text_hashes_);
   write_table(first_texts_);
   write_table(first_pairs_);
   write_table(targets_);

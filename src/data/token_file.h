@@ -52,6 +52,8 @@ class TokenFile {
   std::int64_t bad_rows() const { return bad_rows_; }
   std::vector<std::string> notes() const;  // notes about the rows
 
+  // A hash of a prompt and its responses as the files have them, whatever the tokenizer and the template.
+  std::uint64_t text_hash(std::uint32_t prompt) const { return text_hashes_[prompt]; }
   std::span<const Token> prompt(std::uint32_t prompt) const { return text(first_texts_[prompt]); }
   std::uint32_t responses(std::uint32_t prompt) const {
     return first_texts_[prompt + 1] - first_texts_[prompt] - 1;
@@ -100,6 +102,7 @@ class TokenFile {
   MappedFile file_;
   std::span<const Token> tokens_;
   std::span<const std::uint64_t> starts_;       // [texts + 1], into tokens_
+  std::span<const std::uint64_t> text_hashes_;  // [prompts]
   std::span<const std::uint32_t> first_texts_;  // [prompts + 1]: the prompt itself, then its responses
   std::span<const std::uint32_t> first_pairs_;  // [prompts + 1], into pairs_
   std::span<const std::uint32_t> targets_;      // [prompts]
@@ -141,6 +144,7 @@ class TokenFileWriter {
   std::vector<Token> tokens_;  // not written yet
   std::uint64_t token_count_ = 0;
   std::vector<std::uint64_t> starts_ = {0};
+  std::vector<std::uint64_t> text_hashes_;
   std::vector<std::uint32_t> first_texts_;
   std::vector<std::uint32_t> first_pairs_;
   std::vector<std::uint32_t> targets_;

@@ -1,11 +1,13 @@
 #include "demo/results.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
+#include "report/accuracy.h"
 #include "report/page.h"
 
 namespace dpo::demo {
@@ -52,7 +54,8 @@ std::vector<Row> rows_of(const Results& results) {
     return row;
   };
   std::vector<Row> rows = {
-      {"held-out reward accuracy", {"", "", fmt::format("{:.3f}", results.heldout_accuracy)}},
+      {"held-out reward accuracy",
+       {"", "", report::accuracy_text(results.heldout_accuracy, NAN, results.heldout_pairs)}},
       shares("samples accepted by the rule", Judgement::accepted)};
   for (const Judgement judgement : kRejections)
     rows.push_back(shares(fmt::format("  rejected: {}", name_of(judgement)), judgement));

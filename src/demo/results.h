@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -25,9 +26,10 @@ struct Stage {
 };
 
 struct Results {
-  std::vector<Request> requests;  // the held-out ones
-  std::array<Stage, 3> stages;    // before SFT, after SFT, after DPO
-  double heldout_accuracy = 0;    // reward accuracy of DPO's last evaluation
+  std::vector<Request> requests;   // the held-out ones
+  std::array<Stage, 3> stages;     // before SFT, after SFT, after DPO
+  double heldout_accuracy = 0;     // reward accuracy of DPO's last evaluation
+  std::int64_t heldout_pairs = 0;  // that it is of
   double seconds = 0;
   std::string commands;  // that repeat the demonstration
 };

@@ -21,6 +21,7 @@
 #include "engine/stopwatch.h"
 #include "engine/train.h"
 #include "model/generate.h"
+#include "report/evaluations.h"
 #include "train/events.h"
 
 namespace dpo::engine {
@@ -115,6 +116,7 @@ class Demonstration {
   const demo::Results& finish(double seconds) {
     const report::MetricLog sft(folder_ / "sft" / "metrics.jsonl"), dpo(folder_ / "dpo" / "metrics.jsonl");
     results_.heldout_accuracy = dpo.series("rewards_eval/accuracies").last().y;
+    results_.heldout_pairs = report::evaluated_examples(dpo);
     results_.seconds = seconds;
     write_file(report(), demo::to_html(results_, sft, dpo));
     return results_;

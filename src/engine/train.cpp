@@ -23,6 +23,7 @@
 #include "commands/report.h"
 #include "commands/run_keys.h"
 #include "config/print.h"
+#include "data/chat_files.h"
 #include "data/source.h"
 #include "engine/claim_folder.h"
 #include "engine/environment.h"
@@ -242,6 +243,14 @@ Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, cons
   return start;
 }
 
+// For comparisons with other runs. Empty if the run evaluates nothing.
+std::string held_out_digest(const run::RunData& data) {
+  std::vector<std::uint32_t> indices;
+  for (const train::ExampleBatch& batch : data.evaluation)
+    indices.insert(indices.end(), batch.indices.begin(), batch.indices.end());
+  return data.test ? data::digest_of_texts(*data.test, indices) : "";
+}
+
 // `claim`: only rank 0 has one. `log`: the messages so far.
 TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
                             std::optional<run::FolderClaim> claim, const train::Listener& listener,
@@ -261,6 +270,7 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
   if (start.replaces) early.say(fmt::format("the old run is now {}", claim->replace().string()));
   run::RunFolder folder(std::move(*claim), prepared.run_state);
   folder.log(log);
+  judged.in.held_out_sha256 = held_out_digest(prepared);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
   write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
   write_environment(folder.path(), world, listener);
@@ -313,6 +323,8 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
   auto [resolved, counted] =
       commands::fitted(asked, [&](const std::string& note) { early.say("note: " + note); });
   Judged judged{plan::gather_inputs(resolved.values, machine_of(world), counted.lengths), {}};
+  judged.in.host.has_chat_template = data::has_own_template(resolved.values);
+  judged.in.host.resumes = start.checkpoint.has_value();
   resolved = commands::with_keys_of_memory(std::move(resolved), judged.in);
   for (const std::string& note : resolved.notes) early.say("note: " + note);
   require_archive(judged, start);

@@ -186,6 +186,7 @@ Inputs gather_inputs(const config::RunConfig& run, const Machine& machine,
   in.table = std::make_shared<const model::TensorTable>(model::tensor_table(in.shape));
   in.adapter = adapter_of(run, *in.table);
   read_lengths(in, counted);
+  in.host.resumes = run.resume.has_value();
   in.host.run_folder = run.local_run_dir.value_or(local_dir_of(run));
   if (machine.here) {
     in.host.memory = hardware::find_processor().memory;

@@ -29,6 +29,9 @@ struct HostInfo {
   std::optional<double> memory;        // bytes; unknown on another machine
   std::string obstacle;                // why the run folder cannot be created; empty: it can
   std::optional<bool> archive_exists;  // model.archive, when it is set
+  bool resumes = false;                // the run continues from a checkpoint
+  // Whether the model's tokenizer has a chat template, as those of instruct models do; unknown without it.
+  std::optional<bool> has_chat_template{};
 };
 
 struct Inputs {
@@ -44,6 +47,7 @@ struct Inputs {
   std::vector<std::string> unmeasured;
   HostInfo host;
   std::map<std::string, std::string> commits{};  // of what a run reads from the hub, by name
+  std::string held_out_sha256{};  // of the examples that a run evaluates on; empty: not known, or none
 
   // What has gradients and optimizer state, and is saved.
   const model::TensorTable& trained() const { return adapter ? *adapter : *table; }

@@ -118,6 +118,7 @@ std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>
                  {"total_bytes", number(std::round(plan.disk.total()))}};
   out["resolved"] = resolved(plan, in);
   if (!in.commits.empty()) out["commits"] = in.commits;
+  if (!in.held_out_sha256.empty()) out["held_out_sha256"] = in.held_out_sha256;
   out["notes"] = in.machine.notes;
   if (fit)
     out["fit"] = {{"overrides", fit->overrides},

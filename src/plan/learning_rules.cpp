@@ -120,14 +120,15 @@ std::optional<Finding> reference_model(const Facts& f) {
         id, fmt::format("model.archive={} not found on this machine; {} from it", *f.run.model.archive, who));
   if (!is_preference(f.run.loss)) return ok(id, "SFT needs no reference");
   if (!needs) return ok(id, "reference-free loss");
-  if (!f.run.model.archive)
-    return warning(
-        id,
-        fmt::format("no model.archive: policy and reference start from {} itself. A base model is "
-                    "fine-tuned on such data first (loss=sft, then model.archive=RUN/LATEST); an instruct "
-                    "model often needs no more",
-                    f.run.model.name_or_path));
-  return ok(id, fmt::format("policy and reference start from {}", *f.run.model.archive));
+  const HostInfo& host = f.w.in.host;
+  const std::string start = fmt::format("policy and reference start from {}",
+                                        f.run.model.archive.value_or(f.run.model.name_or_path));
+  if (f.run.model.archive || host.resumes) return ok(id, start);
+  if (host.has_chat_template == true) return ok(id, start + ", whose tokenizer has a chat template");
+  return warning(id,
+                 fmt::format("no model.archive: {} itself{}. A base model is fine-tuned on such data first "
+                             "(loss=sft, then model.archive=RUN/LATEST)",
+                             start, host.has_chat_template ? ", whose tokenizer has no chat template" : ""));
 }
 
 // KTO measures how far the policy has moved by prompts with the responses of another example of the batch.

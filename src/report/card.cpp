@@ -1,12 +1,14 @@
 #include "report/card.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
 #include "base/sha256.h"
+#include "report/accuracy.h"
 
 namespace dpo::report {
 namespace {
@@ -81,9 +83,14 @@ std::string result_of(const CardRun& run) {
       fmt::format("On {}: {}",
                   run.eval_examples > 0 ? plural(run.eval_examples, "held-out example") : "held-out examples",
                   change("loss", first.loss, last.loss, 4));
-  if (first.accuracy && last.accuracy)
-    text += ", " + change("reward accuracy", all_rewards_are_0(first) ? *last.accuracy : *first.accuracy,
-                          *last.accuracy, 3);
+  if (first.accuracy && last.accuracy) {
+    const auto accuracy = [](const Evaluation& e) {
+      return accuracy_text(*e.accuracy, e.margin.value_or(NAN));
+    };
+    const std::string before = accuracy(first), now = accuracy(last);
+    text +=
+        fmt::format(", reward accuracy {}{}", before == now || are_ties(first) ? "" : before + " → ", now);
+  }
   text +=
       run.evaluations.size() == 1
           ? fmt::format(", evaluated once, after {} examples", count(last.examples))
@@ -133,15 +140,15 @@ std::string evaluation_table(const CardRun& run) {
   for (const std::size_t i : shown) {
     const Evaluation& e = run.evaluations[i];
     text += fmt::format("| {:.0f} | {:.4f} |", e.examples, e.loss);
-    text += preferences ? fmt::format(" {} | {} |\n", number(e.accuracy), number(e.margin)) : "\n";
+    text += preferences ? fmt::format(" {} | {} |\n", accuracy_text(e), number(e.margin)) : "\n";
   }
   const Evaluation& first = run.evaluations.front();
   if (shown.size() < run.evaluations.size())
     text += fmt::format("\n{} of {} evaluations are shown.\n", shown.size(), run.evaluations.size());
   if (preferences)
     text += "\nReward accuracy is the share of pairs whose chosen response has the higher implicit reward.";
-  if (all_rewards_are_0(first))
-    text += " Before the first update policy and reference are the same model, so all rewards are 0.";
+  if (are_ties(first))
+    text += " Before the first update policy and reference are the same model, so all pairs are ties.";
   return text + (preferences ? "\n\n" : "\n");
 }
 

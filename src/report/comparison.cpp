@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/quantity.h"
+#include "report/held_out.h"
 #include "report/html.h"
 #include "report/loaded_run.h"
 
@@ -17,44 +18,45 @@ using Runs = std::vector<LoadedRun>;
 
 std::string loss_of(const LoadedRun& run) { return run.source.facts ? run.source.facts->loss : ""; }
 
-const char* name_of_answer(Answer answer) {
-  switch (answer) {
-    case Answer::yes: return "yes";
-    case Answer::no: return "no";
-    case Answer::unclear: break;
-  }
-  return "unclear";
+HeldOutComparison held_out_of(const Runs& runs) {
+  std::vector<HeldOut> sets;
+  for (const LoadedRun& run : runs)
+    sets.push_back({run.last_counter("eval_examples"), held_out_digest(run.plan)});
+  return compare_held_out(sets);
 }
 
-Table results_of(const Runs& runs) {
+Table results_of(const Runs& runs, const HeldOutComparison& held_out) {
   Table table{{"run", "loss function", "examples", "held-out examples", "held-out loss", "reward accuracy",
                "reward margin", "did it learn?", "status"},
               {}};
   const auto text = [](double value) { return fmt::format("{:.4g}", value); };
-  for (const LoadedRun& run : runs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const LoadedRun& run = runs[i];
     const Evaluation* const last = run.evaluations.empty() ? nullptr : &run.evaluations.back();
     table.rows.push_back(
         {Cell{run.source.name}, Cell{loss_of(run)}, Cell{with_commas(run.last_counter("examples"))},
-         Cell{with_commas(run.last_counter("eval_examples"))}, Cell{last ? text(last->loss) : ""},
-         Cell{last && last->accuracy ? text(*last->accuracy) : ""},
-         Cell{last && last->margin ? text(*last->margin) : ""},
-         Cell{name_of_answer(what_was_learned(run).answer)}, Cell{status_of(run)}});
+         Cell{with_commas(run.last_counter("eval_examples")), Tone::plain, held_out.notes[i]},
+         Cell{last ? text(last->loss) : ""}, Cell{last ? accuracy_text(*last) : ""},
+         Cell{last && last->margin ? text(*last->margin) : ""}, Cell{what_was_learned(run).in_short()},
+         Cell{status_of(run)}});
   }
   return table;
 }
 
-void add_curves_of_all(Page& page, const Runs& runs) {
+void add_curves_of_all(Page& page, const Runs& runs, const HeldOutComparison& held_out) {
   std::vector<Chart> charts;
+  const std::string of_held_out =
+      ", held out" + (held_out.differ() ? fmt::format(" ({})", held_out.text) : "");
   const auto add = [&](const std::string& title, const std::string& metric,
                        Curve (*curve)(const LoadedRun&, const std::string&, const std::string&)) {
     std::vector<Curve> curves;
     for (const LoadedRun& run : runs) curves.push_back(curve(run, run.source.name, metric));
     add_chart(charts, title, std::move(curves));
   };
-  add("loss, held out", "loss/eval", eval_curve);
-  add("reward accuracy, held out", "rewards_eval/accuracies", eval_curve);
-  add("reward margin, held out", "rewards_eval/margins", eval_curve);
-  add("KL from the reference per token, held out", "kl_eval/per_token", eval_curve);
+  add("loss" + of_held_out, "loss/eval", eval_curve);
+  add("reward accuracy" + of_held_out, "rewards_eval/accuracies", eval_curve);
+  add("reward margin" + of_held_out, "rewards_eval/margins", eval_curve);
+  add("KL from the reference per token" + of_held_out, "kl_eval/per_token", eval_curve);
   add("loss, training", "loss/train", train_curve);
   add("gradient norm, training", "grad_norm", train_curve);
   page.add_heading("Curves");
@@ -151,11 +153,16 @@ std::string comparison_page(std::span<const RunSource> sources) {
     if (source.facts) losses.insert(source.facts->loss);
   }
   Page page(fmt::format("{} compared", plural(std::ssize(runs), "run")));
+  const HeldOutComparison held_out = held_out_of(runs);
+  if (!held_out.text.empty())
+    page.add_lead(fmt::format("Held-out results: {}.", held_out.text),
+                  held_out.differ() ? Tone::bad : Tone::plain);
   page.add_heading("Results");
-  page.add_table(results_of(runs));
+  page.add_table(results_of(runs, held_out));
   if (losses.size() > 1)
-    page.add_text("The runs have different loss functions, whose values cannot be compared; accuracies can.");
-  add_curves_of_all(page, runs);
+    page.add_text(fmt::format("The runs have different loss functions, whose values cannot be compared{}.",
+                              held_out.text.empty() ? "; accuracies can" : ""));
+  add_curves_of_all(page, runs, held_out);
   page.add_heading("Settings that differ");
   if (const Table differences = differences_of(runs); !differences.rows.empty())
     page.add_table(differences);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/quantity.h"
+#include "report/accuracy.h"
 #include "report/accuracy_gap.h"
 
 namespace dpo::report {
@@ -64,8 +65,8 @@ struct Baseline {
 // With a reference, rewards say how the policy differs from it: without training the accuracy is chance.
 // Without one, they are the policy's own log-probabilities, whose accuracy before training can be anything.
 std::optional<Baseline> find_baseline(const MetricLog& log, const Evaluation& first, const Evaluation& last) {
-  const bool has_reference = !log.series("kl_eval/per_token").empty() || all_rewards_are_0(first);
-  if (first.examples == 0 && first.accuracy && !all_rewards_are_0(first))
+  const bool has_reference = !log.series("kl_eval/per_token").empty() || are_ties(first);
+  if (first.examples == 0 && first.accuracy && !are_ties(first))
     return Baseline{*first.accuracy, fmt::format("before training {:.3f}", *first.accuracy)};
   if (has_reference) return Baseline{};
   if (first.examples == last.examples || !first.accuracy) return std::nullopt;
@@ -81,8 +82,8 @@ std::string training_text(const MetricLog& log, const Evaluation& last, std::int
       find_accuracy_gap(log.series("rewards_train/accuracies"), log.series("rewards_train/margins"),
                         examples.last().y / updates.last().y, last, static_cast<double>(compared));
   if (!gap) return "";
-  return fmt::format("; in training the accuracy is {:.3f} and the mean margin {:+.3f}", gap->training,
-                     gap->training_margin);
+  return fmt::format("; in training the accuracy on the last {} is {:.3f} and the mean margin {:+.3f}",
+                     plural(whole_number(gap->examples), "example"), gap->training, gap->training_margin);
 }
 
 // Accuracies are shares of yes-or-no outcomes: two standard deviations count as a difference.
@@ -91,17 +92,19 @@ Learned by_accuracy(const MetricLog& log, const Evaluation& first, const Evaluat
   if (last.examples == 0)
     return {Answer::unclear, "Not known yet: there was no evaluation since training began."};
   const std::optional<Baseline> before = find_baseline(log, first, last);
+  const double margin = last.margin.value_or(NAN);
   if (!before)
-    return {Answer::unclear,
-            fmt::format("Not known yet: the reward accuracy on {} is {:.3f} after {} examples, but there is "
-                        "no earlier evaluation, and without a reference model chance says nothing.",
-                        held_out(compared), *last.accuracy, count_text(last.examples))};
+    return {
+        Answer::unclear,
+        fmt::format("Not known yet: the reward accuracy on {} is {} after {} examples, but there is "
+                    "no earlier evaluation, and without a reference model chance says nothing.",
+                    held_out(compared), accuracy_text(*last.accuracy, margin), count_text(last.examples))};
   const double noise = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, compared)));
-  const Answer answer = answer_of(*last.accuracy - before->accuracy, noise);
+  const Answer answer = answer_of(accuracy_of(*last.accuracy, margin) - before->accuracy, noise);
   std::string text =
-      fmt::format("{}: after {} examples the reward accuracy on {} is {:.3f} ({}, give or take {:.3f})",
+      fmt::format("{}: after {} examples the reward accuracy on {} is {} ({}, give or take {:.3f})",
                   opening_of(answer, "No, the opposite"), count_text(last.examples), held_out(compared),
-                  *last.accuracy, before->name, noise);
+                  accuracy_text(*last.accuracy, margin), before->name, noise);
   if (last.margin) text += fmt::format(", the mean margin {:+.3f}", *last.margin);
   if (first.examples != last.examples) text += ", and " + loss_change(first, last);
   return {answer, text + training_text(log, last, compared) + "."};
@@ -123,8 +126,13 @@ std::int64_t evaluated_examples(const MetricLog& log) {
   return counted.empty() ? 0 : whole_number(counted.last().y);
 }
 
-bool all_rewards_are_0(const Evaluation& evaluation) {
-  return evaluation.examples == 0 && evaluation.accuracy == 0 && evaluation.margin == 0;
+bool are_ties(const Evaluation& evaluation) {
+  return evaluation.accuracy && evaluation.margin && are_ties(*evaluation.accuracy, *evaluation.margin);
+}
+
+std::string accuracy_text(const Evaluation& evaluation) {
+  if (!evaluation.accuracy) return "";
+  return accuracy_text(*evaluation.accuracy, evaluation.margin.value_or(NAN), evaluation.held_out);
 }
 
 Learned what_was_learned(const MetricLog& log, std::int64_t compared) {

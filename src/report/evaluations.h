@@ -17,14 +17,19 @@ std::vector<Evaluation> evaluations_of(const MetricLog& log,
 // How many examples the last evaluation had; 0: unknown.
 std::int64_t evaluated_examples(const MetricLog& log);
 
-// Before the first update policy and reference are the same model: its accuracy, 0, is no result.
-bool all_rewards_are_0(const Evaluation& evaluation);
+// Whether an evaluation of pairs has only ties; see accuracy.h.
+bool are_ties(const Evaluation& evaluation);
+
+// The reward accuracy for people, with the number of examples that it is of; empty if there is none.
+std::string accuracy_text(const Evaluation& evaluation);
 
 enum class Answer { yes, unclear, no };
 
 struct Learned {
   Answer answer = Answer::unclear;
-  std::string sentence;
+  std::string sentence;  // "Not measurably: after 320 examples ..."
+
+  std::string in_short() const { return sentence.substr(0, sentence.find(':')); }
 };
 
 // Whether a run learned, in one sentence with figures: by the reward accuracy on held-out examples, compared

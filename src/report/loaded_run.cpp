@@ -11,7 +11,7 @@
 namespace dpo::report {
 namespace {
 
-// The warnings and errors of plan.json.
+// The warnings and errors of plan.json, without the advice on which model to start from: the run has started.
 void add_rules(const nlohmann::json& plan, std::vector<std::string>& findings) {
   const auto rules = plan.find("rules");
   if (rules == plan.end() || !rules->is_array()) return;
@@ -21,6 +21,7 @@ void add_rules(const nlohmann::json& plan, std::vector<std::string>& findings) {
       const auto found = rule.find(name);
       return found != rule.end() && found->is_string() ? found->get<std::string>() : std::string();
     };
+    if (text("id") == "reference") continue;
     if (const std::string verdict = text("verdict"); verdict == "warning" || verdict == "error")
       findings.push_back(fmt::format("plan: {}: {}", text("id"), text("message")));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/accuracy.h"
 #include "report/tail.h"
 
 namespace dpo::report {
@@ -33,6 +34,8 @@ void MetricLog::add_line(std::string_view line) {
   if (!read_numbers(line, numbers_)) return;
   const auto examples = value_in(numbers_, "counters/examples");
   if (!examples) return;
+  add_evaluation(*examples);
+  count_ties_as_half(numbers_);
   for (const auto& [name, value] : numbers_) {
     auto found = series_.find(name);
     if (found == series_.end()) {
@@ -41,14 +44,14 @@ void MetricLog::add_line(std::string_view line) {
     }
     found->second.add({*examples, value});
   }
-  add_evaluation(*examples);
 }
 
 void MetricLog::add_evaluation(double examples) {
   const auto loss = value_in(numbers_, "loss/eval");
   if (!loss) return;
   evaluations_.push_back({examples, *loss, value_in(numbers_, "rewards_eval/accuracies"),
-                          value_in(numbers_, "rewards_eval/margins")});
+                          value_in(numbers_, "rewards_eval/margins"),
+                          whole_number(value_in(numbers_, "counters/eval_examples").value_or(0))});
 }
 
 const Series& MetricLog::series(const std::string& name) const {

@@ -18,7 +18,8 @@ namespace dpo::report {
 struct Evaluation {
   double examples = 0;  // trained on before
   double loss = 0;
-  std::optional<double> accuracy = {}, margin = {};  // of preference losses
+  std::optional<double> accuracy = {}, margin = {};  // of preference losses, as in the file: see accuracy.h
+  std::int64_t held_out = 0;                         // how many examples they are means of; 0: unknown
 };
 
 // The lines of a run's metrics.jsonl, one for each update and evaluation, as curves: in memory that grows
@@ -31,7 +32,8 @@ class MetricLog {
 
   void add_line(std::string_view line);
 
-  // A metric's values against the number of examples trained on; empty if there are none.
+  // A metric's values against the number of examples trained on; empty if there are none. In accuracies ties
+  // count as half, so that a curve does not begin at 0.
   const Series& series(const std::string& name) const;
   const std::map<std::string, Series>& all() const { return series_; }
 

@@ -38,8 +38,7 @@ void add_tiles(Page& page, const LoadedRun& run) {
   std::vector<Tile> tiles;
   if (!run.evaluations.empty()) {
     const Evaluation &first = run.evaluations.front(), &last = run.evaluations.back();
-    if (last.accuracy)
-      tiles.push_back({"reward accuracy", fmt::format("{:.3f}", *last.accuracy), "held out"});
+    if (last.accuracy) tiles.push_back({"reward accuracy", accuracy_text(last), "held out"});
     if (last.margin) tiles.push_back({"reward margin", fmt::format("{:+.3f}", *last.margin), "held out"});
     tiles.push_back(
         {"loss", fmt::format("{:.4f}", last.loss),
@@ -100,8 +99,8 @@ void add_evaluations(Page& page, const LoadedRun& run) {
   Table table{{"examples", "loss", "reward accuracy", "reward margin"}, {}};
   for (const std::size_t i : shown) {
     const Evaluation& e = run.evaluations[i];
-    table.rows.push_back({Cell{with_commas(whole_number(e.examples))}, cell(e.loss, 4), cell(e.accuracy, 3),
-                          cell(e.margin, 3)});
+    table.rows.push_back({Cell{with_commas(whole_number(e.examples))}, cell(e.loss, 4),
+                          Cell{accuracy_text(e)}, cell(e.margin, 3)});
   }
   const std::string all = plural(std::ssize(run.evaluations), "evaluation");
   page.begin_details(shown.size() < run.evaluations.size()

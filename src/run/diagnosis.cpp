@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "report/accuracy.h"
 #include "report/accuracy_gap.h"
 
 namespace dpo::run {
@@ -122,16 +123,16 @@ std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
              "Try a higher loss.beta, a lower lr, fewer epochs, or loss.alpha, which adds the "
              "chosen responses' likelihood (RPO).",
              change("rewards_eval/margins"), fall, fall / now("tokens_eval/chosen"))});
-  const double accuracy = now("rewards_eval/accuracies"), pairs = now("counters/eval_examples");
-  if (updates_ >= kUpdatesToLearn && is_chance(accuracy, pairs))
+  const double accuracy = now("rewards_eval/accuracies"), margin = now("rewards_eval/margins"),
+               pairs = now("counters/eval_examples");
+  if (updates_ >= kUpdatesToLearn && is_chance(report::accuracy_of(accuracy, margin), pairs))
     noticed.push_back(
         {"chance",
          fmt::format(
-             "after {:.0f} updates the accuracy on {:.0f} held-out pairs is {:.3f}, which is chance level. "
+             "after {:.0f} updates the accuracy on {:.0f} held-out pairs is {}, which is chance level. "
              "Are chosen and rejected the right way round ('dpo data --order 5')? If so, try a higher lr, "
-             "and "
-             "check that the SFT model (model.archive) was trained on such prompts.",
-             updates_, pairs, accuracy)});
+             "and check that the model that the run starts from was fine-tuned on such prompts.",
+             updates_, pairs, report::accuracy_text(accuracy, margin))});
   std::ranges::move(find_memorising(metrics), std::back_inserter(noticed));
   return report(std::move(noticed));
 }

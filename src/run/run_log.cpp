@@ -10,6 +10,8 @@
 
 #include "base/open_file.h"
 #include "base/quantity.h"
+#include "report/accuracy.h"
+#include "report/evaluations.h"
 
 namespace dpo::run {
 namespace {
@@ -29,6 +31,14 @@ std::vector<Sample> read_samples(const std::filesystem::path& run, double exampl
   for (std::string line; std::getline(lines, line);)
     if (auto sample = parse_sample(line)) samples.push_back(std::move(*sample));
   return samples;
+}
+
+// A reward accuracy for people; that of an evaluation with the number of its examples.
+std::string accuracy_in(const Metrics& metrics, const std::string& stage) {
+  const double examples = stage == "eval" ? value_of(metrics, "counters/eval_examples") : 0;
+  return report::accuracy_text(value_of(metrics, "rewards_" + stage + "/accuracies"),
+                               value_of(metrics, "rewards_" + stage + "/margins"),
+                               std::isfinite(examples) ? std::llround(examples) : 0);
 }
 
 }  // namespace
@@ -165,7 +175,10 @@ void RunLog::after_saving() {
 void RunLog::after_training(const RunState& run_state) {
   const Effort here{updates_here_, updates_here_ == 0 ? 0 : seconds_since(first_update_), tokens_ / seconds_};
   say(summary(run_state.updates, run_state.examples, here));
-  if (last_evaluation_) say(learned(*first_evaluation_, *last_evaluation_));
+  if (last_evaluation_) {
+    say(learned(*first_evaluation_, *last_evaluation_));
+    say(verdict(*first_evaluation_, *last_evaluation_));
+  }
   if (diagnosis_.warnings().empty()) return;
   say("warnings of this run:");
   for (const RunWarning& warning : diagnosis_.warnings()) say("  * " + warning.text);
@@ -183,7 +196,7 @@ std::string RunLog::progress_line(const std::string& what, const Metrics& metric
                   run_state.examples == 1 ? "example" : "examples", value_of(metrics, "loss/" + stage));
   const double accuracy = value_of(metrics, "rewards_" + stage + "/accuracies");
   if (!std::isnan(accuracy))
-    line += fmt::format("  accuracy {:.3f}  margin {:+.3f}", accuracy,
+    line += fmt::format("  accuracy {}  margin {:+.3f}", accuracy_in(metrics, stage),
                         value_of(metrics, "rewards_" + stage + "/margins"));
   if (stage == "train")
     line += fmt::format("  norm {:.3g}  lr {:.2g}  {:.1f} examples/s", value_of(metrics, "grad_norm"),
@@ -218,9 +231,18 @@ std::string learned(const Metrics& first, const Metrics& last) {
     changes.push_back(fmt::format("{} {}{}", name, changed ? from + " -> " : "", to));
   };
   add("loss", "loss/eval", "{:.4f}");
-  add("accuracy", "rewards_eval/accuracies", "{:.3f}");
+  if (std::isfinite(value_of(last, "rewards_eval/accuracies"))) {
+    const std::string from = accuracy_in(first, "eval"), to = accuracy_in(last, "eval");
+    changes.push_back(fmt::format("accuracy {}{}", from != to ? from + " -> " : "", to));
+  }
   add("margin", "rewards_eval/margins", "{:+.3f}");
   return fmt::format("evaluation: {}", fmt::join(changes, ", "));
+}
+
+std::string verdict(const Metrics& first, const Metrics& last) {
+  report::MetricLog log;
+  for (const Metrics& evaluation : {first, last}) log.add_line(to_json_line(evaluation));
+  return fmt::format("did it learn? {}", report::what_was_learned(log).sentence);
 }
 
 }  // namespace dpo::run

@@ -78,7 +78,10 @@ struct Effort {
 // "done: 400 updates, 1,600 examples in 3 min, 5,312 tokens/s in training"
 std::string summary(std::int64_t updates, std::int64_t examples, const Effort& here);
 
-// "evaluation: loss 0.6931 -> 0.4127, accuracy 0.500 -> 0.812, margin +0.000 -> +1.234"
+// "evaluation: loss 0.6931 -> 0.4127, accuracy 0.5 (ties, n=16) -> 0.812 (n=16), margin +0.000 -> +1.234"
 std::string learned(const Metrics& first, const Metrics& last);
+
+// "did it learn? Yes: ...", as the report of the run says it.
+std::string verdict(const Metrics& first, const Metrics& last);
 
 }  // namespace dpo::run

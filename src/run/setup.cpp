@@ -10,7 +10,6 @@
 #include "checkpoint/read_tensors.h"
 #include "comm/group.h"
 #include "comm/sockets.h"
-#include "config/evaluation.h"
 #include "data/chat_files.h"
 #include "data/end_of_turn.h"
 #include "data/tokenizer_folder.h"
@@ -67,7 +66,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   std::vector<train::Indices> training = train::training_batches(train, config);
   std::vector<train::ExampleBatch> evaluation;
   if (test) {
-    const std::string note = config::evaluation_size(config, test->size()).note;
+    const std::string note = data::evaluation_note(*test, config);
     if (!note.empty()) listener.say("note: " + note);
     for (const train::Indices& indices : train::evaluation_batches(*test, config))
       evaluation.push_back(train::batch_of(*test, data::Split::Test, indices));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number_line.h"
+#include "report/accuracy.h"
 
 namespace dpo::serve {
 namespace {
@@ -38,6 +39,7 @@ void add_line(Metrics& metrics, const std::string& text) {
   if (!read_numbers(text, numbers)) return;
   const auto examples = std::ranges::find(numbers, "counters/examples", &NamedNumbers::value_type::first);
   if (examples == numbers.end()) return;
+  report::count_ties_as_half(numbers);
   for (const auto& [name, value] : numbers)
     if (!is_counter(name)) metrics[name].push_back({examples->second, value});
 }
@@ -73,6 +75,7 @@ EventStream::EventStream(Runs& runs, const std::vector<Run>& chosen) : runs_(run
 
 std::string EventStream::next() {
   std::string text = next_list();
+  text += next_held_out();  // compares what the list has read
   for (Source& source : sources_) text += source.is_new ? all_points(source) : next_points(source);
   return text;
 }
@@ -85,6 +88,16 @@ std::string EventStream::next_list() {
   if (list == last_list_) return "";
   last_list_ = std::move(list);
   return event("runs", last_list_);
+}
+
+std::string EventStream::next_held_out() {
+  std::vector<std::string> ids;
+  for (const Source& source : sources_) ids.push_back(source.id);
+  const report::HeldOutComparison compared = runs_.compare_held_out(ids);
+  std::string text = json{{"text", compared.text}, {"differ", compared.differ()}}.dump();
+  if (text == last_held_out_) return "";
+  last_held_out_ = std::move(text);
+  return event("held-out", last_held_out_);
 }
 
 // Returns the summary that all viewers share; after it, the stream reads the file itself.

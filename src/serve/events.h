@@ -12,6 +12,7 @@ namespace dpo::serve {
 inline constexpr std::size_t kMostPoints = 1000;  // of a metric, that a viewer gets at first
 
 // What a viewer is sent while runs continue, as server-sent events: "runs", the list, whenever it changes;
+// "held-out", whether the chosen runs are evaluated on the same examples, whenever that changes;
 // "points", new values of the chosen runs' metrics. At first the means of at most kMostPoints groups, then
 // every value.
 class EventStream {
@@ -29,12 +30,13 @@ class EventStream {
   };
 
   std::string next_list();
+  std::string next_held_out();
   std::string next_points(Source& source);
   std::string all_points(Source& source);
 
   Runs& runs_;
   std::vector<Source> sources_;
-  std::string last_list_;
+  std::string last_list_, last_held_out_;
   std::chrono::steady_clock::time_point listed_{};
 };
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.h"
 #include "base/utf8.h"
+#include "report/accuracy.h"
+#include "report/metric_log.h"
 #include "report/run_files.h"
 #include "report/tail.h"
 
@@ -79,9 +82,9 @@ void keep_newest(std::vector<Run>& runs) {
 
 // The last value of each of some metrics.
 void add_values(json& values, const std::string& line) {
-  constexpr std::array<const char*, 6> kNames = {
-      "loss/train",           "loss/eval",         "rewards_eval/accuracies",
-      "rewards_eval/margins", "counters/examples", "counters/updates"};
+  constexpr std::array<const char*, 7> kNames = {
+      "loss/train",        "loss/eval",        "rewards_eval/accuracies", "rewards_eval/margins",
+      "counters/examples", "counters/updates", "counters/eval_examples"};
   const json metrics = json::parse(line, nullptr, false);
   if (!metrics.is_object()) return;
   for (const char* name : kNames)
@@ -89,9 +92,17 @@ void add_values(json& values, const std::string& line) {
       values[name] = *found;
 }
 
+// The reward accuracy of the last evaluation, for people; empty if there is none.
+std::string accuracy_in(const json& values) {
+  const double accuracy = values.value("rewards_eval/accuracies", NAN);
+  return std::isnan(accuracy)
+             ? ""
+             : report::accuracy_text(accuracy, values.value("rewards_eval/margins", NAN),
+                                     report::whole_number(values.value("counters/eval_examples", 0.0)));
+}
+
 // How many updates the plan expected; null: unknown.
-json planned_updates(const fs::path& run) {
-  const json plan = report::read_object(run / "plan.json");
+json planned_updates(const json& plan) {
   const json::json_pointer updates("/time/updates");
   return plan.is_object() && plan.contains(updates) && plan[updates].is_number() ? plan[updates] : json();
 }
@@ -138,7 +149,7 @@ struct Runs::Watched {
       const Tail::Part part = log.next();
       if (part.restarted) said = {};
       for (const std::string& line : part.lines) report::add_log_line(said, line);
-      if (!part.lines.empty() || updates.is_null()) updates = planned_updates(run.folder);
+      if (!part.lines.empty() || plan.is_null()) plan = report::read_object(run.folder / "plan.json");
       more = part.more;
     }
     for (bool more = true; more;) {
@@ -159,9 +170,14 @@ struct Runs::Watched {
                  {"started", changed_at(run.folder / "config.yaml")},
                  {"changed", changed},
                  {"values", values},
-                 {"planned_updates", updates}};
+                 {"accuracy", accuracy_in(values)},
+                 {"planned_updates", planned_updates(plan)}};
     if (!said.reason.empty()) line["reason"] = replace_invalid_utf8(said.reason.substr(0, 500));
     return line;
+  }
+
+  report::HeldOut held_out() const {
+    return {report::whole_number(values.value("counters/eval_examples", 0.0)), report::held_out_digest(plan)};
   }
 
   Status status(double changed) const {
@@ -179,7 +195,7 @@ struct Runs::Watched {
   Run run;
   Tail log, metrics;
   report::LogFacts said;
-  json updates, values = json::object();
+  json plan, values = json::object();
 };
 
 // The summary of a run's files, shared by all requests. Only one request at a time reads more of the files.
@@ -244,6 +260,15 @@ json Runs::list() {
     return a["started"].get<double>() > b["started"].get<double>();
   });
   return lines;
+}
+
+report::HeldOutComparison Runs::compare_held_out(const std::vector<std::string>& ids) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<report::HeldOut> sets;
+  for (const std::string& id : ids)
+    if (const auto found = watched_.find(id); found != watched_.end())
+      sets.push_back(found->second->held_out());
+  return report::compare_held_out(sets);
 }
 
 }  // namespace dpo::serve

@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "report/followed_run.h"
+#include "report/held_out.h"
 
 namespace dpo::serve {
 
@@ -41,6 +42,9 @@ class Runs {
   // All runs with status and last values, those that started last first. Looks for new runs every few
   // seconds.
   nlohmann::json list();
+
+  // Whether these runs are evaluated on the same examples, as of the last list().
+  report::HeldOutComparison compare_held_out(const std::vector<std::string>& ids) const;
 
   // Calls `use` with the summary of a run's files. The summaries of the kMostFollowed runs that were asked
   // for last are kept, so that the next call reads only new lines. Returns false if there is no such run.

@@ -29,7 +29,7 @@ class Cards(Pushes):
                                                  "datasets": ["Anthropic/hh-rlhf"], "tags": ["dpo"]})
         self.assertIn("[org/base](https://huggingface.co/org/base), from the weights `RUN/LATEST`, trained by direct preference optimization (DPO) on `pairs.jsonl`, `hh`: "
                       "320 examples, 10 updates. On 64 held-out examples: loss 0.6931 → 0.4000, reward accuracy 0.900", text)
-        for part in ("| 160 | 0.5000 | 0.750 | 0.400 |", "| loss.beta | `0.1` |", "apply_chat_template", "loss.beta=0.1", "exp_name=it",
+        for part in ("| 160 | 0.5000 | 0.750 (n=64) | 0.400 |", "| loss.beta | `0.1` |", "apply_chat_template", "loss.beta=0.1", "exp_name=it",
                      "datasets=[pairs.jsonl,hh]", "model.archive=RUN/LATEST"):
             self.assertIn(part, text)
 

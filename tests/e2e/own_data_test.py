@@ -37,7 +37,9 @@ class OwnData(TinyRuns):
         dpo = self.dpo("train", file, "loss=dpo", "loss.beta=0.1", f"local_run_dir={self.folder / 'few-dpo'}",
                        f"model.archive={self.folder / 'few-sft' / 'LATEST'}", "data.test_share=0.03")
         self.check(dpo)
-        self.assertIn("note: n_eval_examples=256: the test split has only", dpo.stderr)
+        self.assertIn("note: the test split has only", dpo.stderr)
+        self.assertIn("an evaluation uses each of them once (data.test_share=0.1 keeps a tenth", dpo.stderr)
+        self.assertNotIn("n_eval_examples=", dpo.stderr)
         (evaluated,) = {line["counters/eval_examples"] for line in self.metrics(self.folder / "few-dpo") if "loss/eval" in line}
         self.assertLess(evaluated, 16)
 
@@ -80,6 +82,54 @@ class OwnData(TinyRuns):
             self.assertEqual(done.stderr.count(told), 1, done.stderr)
         self.assertNotIn(told, self.dpo("data", file).stderr)
 
+    def with_test_file(self, name, tests):
+        """A folder with files of both splits, of which the test split has so many rows."""
+        folder = self.folder / name
+        folder.mkdir()
+        self.rows(f"{name}/train.jsonl", 64)
+        self.rows(f"{name}/test.jsonl", tests)
+        return folder
+
+    def test_advice_is_for_those_whom_it_concerns(self):
+        """To fine-tune first: for base models, once. About data.test_share: for those without test data."""
+        instruct = self.folder / "with-template"
+        instruct.mkdir()
+        make_tokenizer(instruct)
+        (instruct / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
+        data = self.with_test_file("both", 5)
+        words = ("loss=dpo", "loss.beta=0.1", "n_examples=16", "batch_size=8", "warmup_steps=0")
+        base, tuned = self.folder / "of-base", self.folder / "of-instruct"
+        advice, share = "no model.archive", "test_share"
+        trained = self.dpo("train", data, *words, f"local_run_dir={base}")
+        self.check(trained)
+        self.assertIn(advice, trained.stderr)
+        self.assertIn("note: the test split has only 5 examples: an evaluation uses each of them once\n", trained.stderr)
+        self.assertNotIn(share, trained.stderr)
+        resumed = self.dpo("train", data, *words, f"resume={base}", "n_examples=32")
+        self.check(resumed)
+        self.assertNotIn(advice, resumed.stderr)
+        self.check(self.dpo("train", data, *words, f"local_run_dir={self.folder / 'again'}"))
+        self.assertNotIn(advice, (self.folder / "again/report.html").read_text())
+        trained = self.dpo("train", data, *words, f"model.tokenizer_name_or_path={instruct}", f"local_run_dir={tuned}")
+        self.check(trained)
+        self.assertNotIn(advice, trained.stderr)
+        self.assertIn("0.5 (ties, n=5)", trained.stderr)
+        self.assertIn("\ndid it learn? Not measurably: ", trained.stderr)
+
+    def test_held_out_examples_are_recorded(self):
+        def digest(run, data, *more):
+            self.check(self.dpo("train", data, "loss=sft", "n_examples=8", "batch_size=8", "warmup_steps=0", f"local_run_dir={self.folder / run}", *more))
+            return json.loads((self.folder / run / "plan.json").read_text()).get("held_out_sha256")
+        sixteen = self.with_test_file("sixteen", 16)
+        first = digest("held1", sixteen)
+        self.assertRegex(first, "^[0-9a-f]{64}$")
+        self.assertEqual(digest("held2", sixteen, "max_length=16", "max_prompt_length=8"), first)
+        self.assertNotEqual(digest("held3", self.with_test_file("five", 5)), first)
+        self.assertIsNone(digest("held4", sixteen, "eval_every=null"))
+        page = self.folder / "held.html"
+        subprocess.run([PROGRAM, "report", self.folder / "held1", self.folder / "held3", "--output", page], check=True, capture_output=True)
+        self.assertIn("different held-out sets: 5 and 16 examples; not comparable", page.read_text())
+
     def test_few_rows_train_with_defaults(self):
         for count, batch in ((3, 2), (5, None), (20, None)):
             file = self.rows(f"rows{count}.jsonl", count)
@@ -106,12 +156,11 @@ class OwnData(TinyRuns):
         words = ["loss=sft", f"model.name_or_path={model}", "eval_every=null", "data.test_share=0"]
         note = "note: max_length=128 in place of the default: the model has 128 positions\n"
         follows = "note: max_prompt_length=64 in place of the default: max_length=128\n"
-        for command in (["plan"], ["data"], ["train", f"local_run_dir={run}", "n_examples=8"],
-                        ["train", f"resume={run}", "n_examples=16"]):
+        for command, notes in ((["plan"], 1), (["data"], 1), (["train", f"local_run_dir={run}", "n_examples=8"], 1),
+                               (["train", f"resume={run}", "n_examples=16"], 0)):  # the run's config.yaml has the values
             done = self.dpo(command[0], file, *words, *command[1:])
             self.check(done)
-            self.assertEqual(done.stderr.count(note), 1, done.stderr)
-            self.assertEqual(done.stderr.count(follows), 1, done.stderr)
+            self.assertEqual((done.stderr.count(note), done.stderr.count(follows)), (notes, notes), done.stderr)
         self.assertRegex((run / "config.yaml").read_text(), "max_length: 128 +# default, as this run needs it")
         for typed, problem in ((["max_length=512"], "max_length=512 exceeds the model's context of 128 tokens"),
                                (["max_prompt_length=128"], "max_prompt_length=128 leaves no room for a response")):

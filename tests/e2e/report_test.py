@@ -32,7 +32,7 @@ class Reports(ReportRuns):
                      "plan: lr: plain", "it is 0 or less for 11 of 40 examples", "margin +0.000 → +58.000", "Human: 39? plain",
                      "11 of 40 examples have a margin of 0 or less; these are the 10 worst.", "margin +0.000 → -20.000", "Human: 0? plain",
                      "good 39 plain", "bad 0 plain", "policy after 160 examples", "policy 2 plain", "reference plain",
-                     "loss.beta=0.1", "exp_name=NAME", "datasets=[pairs.jsonl]", "0123abcd"):
+                     "0.5 (ties, n=40)", "0.720 (n=40)", "loss.beta=0.1", "exp_name=NAME", "datasets=[pairs.jsonl]", "0123abcd"):
             self.assertIn(part, page.text)
         for secret in ("secret_name", str(self.folder)):
             self.assertNotIn(secret, page.source)
@@ -174,6 +174,8 @@ class Reports(ReportRuns):
         for part in ("2 runs compared", "Settings that differ", "learning rate", "2e-06", "policy 2 plain", "one: 2 findings"):
             self.assertIn(part, page.text)
         self.assertEqual(set(page.charts()["loss, held out"]), {"one", "two"})
+        self.assertIn("0.720 (n=40)", page.text)
+        self.assertIn("each run was evaluated on 40 examples; an older dpo did not record which", page.text)
         page = self.report("one", "other/one", "--output", "both.html")
         self.assertEqual(set(page.charts()["loss, held out"]), {f"{self.folder.name}/one", "other/one"})
         self.assertNotIn(str(self.folder), page.source)
@@ -189,6 +191,22 @@ class Reports(ReportRuns):
             self.report(*runs, "--output", "both.html")  # a page is written again
         self.assertEqual(data.read_text(), "{}\n")
         self.assertIn("9 runs given, but a page compares at most 8", self.dpo("report", *["one"] * 9, status=1).stderr)
+
+    def test_runs_with_different_held_out_examples(self):
+        for name, pairs, digest in (("a", 16, "01"), ("b", 16, "01"), ("c", 16, "02"), ("d", 5, "03")):
+            plan = self.make_run(name, pairs=pairs) / "plan.json"
+            plan.write_text(json.dumps({**json.loads(plan.read_text()), "held_out_sha256": digest}))
+        same = self.report("a", "b", "--output", "same.html")
+        self.assertNotIn("not comparable", same.text)
+        for runs, differ in ((("a", "c"), "different held-out sets: 16 examples each, but not the same ones; not comparable"),
+                             (("a", "b", "d"), "different held-out sets: 5 and 16 examples; not comparable")):
+            page = self.report(*runs, "--output", "differ.html")
+            self.assertLess(page.text.index(differ), page.text.index("loss function"))
+            for title in ("loss", "reward accuracy", "reward margin"):
+                self.assertIn(f"{title}, held out ({differ})", page.charts())
+            self.assertIn("loss, training", page.charts())
+            for note in ("set 1", "set 2"):
+                self.assertIn(note, page.text)
 
 
 if __name__ == "__main__":

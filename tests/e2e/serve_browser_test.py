@@ -106,6 +106,20 @@ class Browser(ServedRuns):
         page.locator("#run-filter").fill("thr")
         self.assertEqual(page.locator("#runs tr").count(), 1)
 
+    def test_different_held_out_examples_are_named(self):
+        for name, pairs in (("one", 16), ("two", 5)):
+            self.make_run(name, pairs=pairs)
+        page = self.open(self.serve())
+        for name in ("one", "two"):
+            page.locator("#runs tr", has_text=name).locator("input").check()
+        differ = "different held-out sets: 5 and 16 examples; not comparable"
+        self.wait(page, f"document.getElementById('held-out').textContent === '{differ}'")
+        self.wait(page, f"charts.length > 0 && charts[0].figure.textContent.startsWith('loss ({differ})')")
+        self.assertIn("0.720 (n=5)", page.locator("#runs").inner_text())
+        page.locator("#runs tr", has_text="two").locator("input").uncheck()
+        self.wait(page, "document.getElementById('held-out').hidden")
+        self.wait(page, "charts[0].figure.querySelector('figcaption').textContent === 'loss'")
+
     def test_examples_and_samples(self):
         self.make_run("run")
         server = self.serve()

@@ -22,7 +22,7 @@ const MORE_CHARTS = [
 ];
 
 const metrics = new Map();  // id of a run: { metric: [xs, ys] }
-let charts = [], dirty = false;
+let charts = [], dirty = false, heldOut = { text: "", differ: false };  // of the server: whether the runs are evaluated on the same examples
 
 // The means of pairs of neighbours, but for the newest points: a run may be watched for weeks.
 const thin = ([xs, ys]) => {
@@ -77,7 +77,9 @@ const curvesOf = (train, evaluation) => state.runs.flatMap((run) => [[train, "tr
 const makeChart = (title, curves) => {
   const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
   const output = element("output"), place = element("div");
-  const figure = element("figure", { className: curves.length > 2 ? "chart many" : "chart" }, element("figcaption", { textContent: title }), place, output);
+  const isAffected = heldOut.differ && curves.filter(({ kind }) => kind === "held out").length > 1;
+  const caption = element("figcaption", { textContent: isAffected ? `${title} (${heldOut.text})` : title });
+  const figure = element("figure", { className: curves.length > 2 ? "chart many" : "chart" }, caption, place, output);
   const chart = { title, curves, output, figure, place, index: 0, zoomed: false };
   const axis = { stroke: colour("--soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font: "13px system-ui, sans-serif" };
   chart.plot = new uPlot({
@@ -124,6 +126,14 @@ const buildCharts = () => {
   setText(at("curves-hint"), state.runs.length ? "Nothing was logged yet." : "Choose a run to see its curves.");
   resize();
   charts.forEach(fill);
+};
+
+const showHeldOut = (compared) => {
+  heldOut = compared;
+  at("held-out").hidden = !heldOut.text;
+  at("held-out").className = heldOut.differ ? "error" : "";
+  setText(at("held-out"), heldOut.text);
+  buildCharts();
 };
 
 const showLegend = () => at("legend").replaceChildren(...state.runs.map((id) => element("li", {},

@@ -92,7 +92,7 @@ const showRuns = () => {
     setText(reason, run.status === "failed" ? run.reason || "" : run.status === "silent" ? "nothing was written for half an hour" : "");
     const values = run.values, updates = values["counters/updates"];
     const texts = [updates === undefined ? "" : short(updates, 9) + (run.planned_updates ? " of " + short(run.planned_updates, 9) : ""),
-      short(values["loss/train"], 4), short(values["loss/eval"], 4), short(values["rewards_eval/accuracies"], 3), ago(run.changed)];
+      short(values["loss/train"], 4), short(values["loss/eval"], 4), run.accuracy, ago(run.changed)];
     texts.forEach((text, k) => setText(cells[k], text));
     box.checked = state.runs.includes(run.id);
     box.setAttribute("aria-label", "show the curves of " + run.name);
@@ -128,6 +128,7 @@ const follow = () => {
     showLegend();
     setText(at("run-title"), state.run ? nameOf(state.run) : "");
   });
+  source.addEventListener("held-out", (event) => showHeldOut(JSON.parse(event.data)));
   source.addEventListener("points", (event) => {
     const added = JSON.parse(event.data);
     addPoints(added);

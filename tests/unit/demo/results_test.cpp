@@ -15,6 +15,7 @@ Results some_results() {
       Stage{"sft", "after SFT", {{" Go away.", Judgement::rude}, {" Yes", Judgement::accepted}}},
       Stage{"dpo", "after DPO", {{" Good", Judgement::accepted}, {" Yes", Judgement::accepted}}}};
   results.heldout_accuracy = 0.975;
+  results.heldout_pairs = 40;
   results.seconds = 40.5;
   return results;
 }
@@ -29,7 +30,7 @@ TEST(Results, Json) {
 
 TEST(Results, TextHoldsTableAndSamples) {
   const std::string text = to_text(some_results());
-  EXPECT_NE(text.find("held-out reward accuracy                                             0.975\n"),
+  EXPECT_NE(text.find("held-out reward accuracy                                      0.975 (n=40)\n"),
             text.npos)
       << text;
   EXPECT_NE(text.find("samples accepted by the rule             0.0 %        50.0 %       100.0 %\n"),

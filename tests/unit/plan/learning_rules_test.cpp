@@ -147,6 +147,19 @@ TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
                    "model.archive=/no/such not found on this machine; the policy starts from it");
 }
 
+// The advice to fine-tune first is for base models, and for the start of a run.
+TEST(ReferenceModel, OfAnInstructModelNeedsNoArchive) {
+  Inputs in = inputs_of("model=pythia28 loss=dpo loss.beta=0.1");
+  const auto verdict = [&] { return verdict_of(make_plan(in), "reference"); };
+  in.host.has_chat_template = false;
+  EXPECT_EQ(verdict(), Verdict::warning);
+  in.host.has_chat_template = true;
+  EXPECT_EQ(verdict(), Verdict::ok);
+  in.host.has_chat_template = false;
+  in.host.resumes = true;
+  EXPECT_EQ(verdict(), Verdict::ok);
+}
+
 TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
   const std::string line = "model=llama7b loss=dpo loss.beta=0.1 model.fsdp_policy_mp=bfloat16 batch_size=4 ";
   EXPECT_EQ(plan_of(line + "--device h200").reference, ReferenceMode::live);

@@ -15,7 +15,7 @@ CardRun some_run() {
   run.examples = 3200;
   run.updates = 100;
   run.eval_examples = 256;
-  run.evaluations = {{0, 0.5, 0, 0}, {3200, 0.25, 0.75, 1.5}};
+  run.evaluations = {{0, 0.5, 0, 0, 256}, {3200, 0.25, 0.75, 1.5, 256}};
   run.settings = {{"learning rate", "1e-6"}};
   run.command = "dpo train loss=ipo";
   return run;
@@ -31,7 +31,9 @@ TEST(Card, SaysWhatTheRunShows) {
       "`pairs.jsonl`: 3,200 examples, 100 updates. On 256 held-out examples: loss 0.5000 → 0.2500, reward "
       "accuracy 0.750, evaluated after 0 and 3,200 examples.\n"))
       << card;
-  EXPECT_TRUE(has(card, "| 3200 | 0.2500 | 0.750 | 1.500 |\n"));
+  EXPECT_TRUE(has(card, "| 0 | 0.5000 | 0.5 (ties, n=256) | 0.000 |\n")) << card;
+  EXPECT_TRUE(has(card, "| 3200 | 0.2500 | 0.750 (n=256) | 1.500 |\n"));
+  EXPECT_TRUE(has(card, "so all pairs are ties."));
   EXPECT_TRUE(has(card, "| learning rate | `1e-6` |\n"));
   EXPECT_TRUE(has(card, "```sh\ndpo train loss=ipo\n```\n"));
   EXPECT_TRUE(is_model_card(card) && is_unchanged_card(card));

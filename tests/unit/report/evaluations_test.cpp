@@ -58,13 +58,36 @@ TEST(Learned, ByAccuracyAgainstChance) {
   EXPECT_EQ(what_was_learned(late, 4).answer, Answer::unclear);
 }
 
+// The file has 0 for ties, which is neither a result nor the opposite of learning.
+TEST(Learned, TiesAreNoResult) {
+  const MetricLog log =
+      log_of(evaluation(0, 0.6931, rewards(0, 0)) + evaluation(1600, 0.6931, rewards(0, 0)));
+  EXPECT_EQ(what_was_learned(log).sentence,
+            "Not measurably: after 1,600 examples the reward accuracy on 400 held-out examples is 0.5 (ties) "
+            "(chance is 0.500, give or take 0.050), the mean margin +0.000, and the loss stayed at 0.6931.");
+  EXPECT_EQ(log.series("rewards_eval/accuracies").last().y, 0.5);
+  EXPECT_EQ(accuracy_text(log.evaluations().back()), "0.5 (ties, n=400)");
+  EXPECT_EQ(accuracy_text(log_of(evaluation(0, 2)).evaluations().back()), "");
+}
+
+TEST(Learned, FewExamplesMeasureLittle) {
+  const auto learned = [](int examples, double accuracy) {
+    return what_was_learned(
+        log_of(evaluation(0, 0.6931, rewards(0, 0)) + evaluation(64, 0.6, rewards(accuracy, 0.1))), examples);
+  };
+  EXPECT_EQ(learned(5, 0.8).in_short(), "Not measurably");
+  EXPECT_EQ(learned(400, 0.8).in_short(), "Yes");
+}
+
 TEST(Learned, SaysIfTheTrainingExamplesAreFittedMuchBetter) {
   std::string lines = evaluation(0, 0.6931, rewards(0, 0));
   for (int i = 1; i <= 100; ++i)
     lines += "{\"rewards_train/accuracies\": 1, \"rewards_train/margins\": 0.9, \"counters/updates\": " +
              std::to_string(i) + ", \"counters/examples\": " + std::to_string(16 * i) + "}\n";
-  EXPECT_TRUE(what_was_learned(log_of(lines + evaluation(1600, 0.68, rewards(0.63, 0.25))))
-                  .sentence.ends_with("; in training the accuracy is 1.000 and the mean margin +0.900."));
+  EXPECT_TRUE(
+      what_was_learned(log_of(lines + evaluation(1600, 0.68, rewards(0.63, 0.25))))
+          .sentence.ends_with(
+              "; in training the accuracy on the last 160 examples is 1.000 and the mean margin +0.900."));
   EXPECT_FALSE(what_was_learned(log_of(lines + evaluation(1600, 0.3, rewards(0.95, 0.8))))
                    .sentence.ends_with("+0.900."));
 }

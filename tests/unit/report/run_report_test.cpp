@@ -166,10 +166,11 @@ TEST_F(RunPage, ComparesRuns) {
   b.facts->settings = {{"text", "other"}, {"seed", "1"}};
   b.facts->loss = "ipo";
   const std::string page = comparison_page(std::vector<RunSource>{a, b});
-  for (const char* part : {"<h1>2 runs compared</h1>", "<td>first</td><td>text</td><td>96</td><td>64</td>",
-                           "whose values cannot be compared", "<td>text</td><td>text</td><td>other</td>",
-                           "<td>seed</td><td></td><td>1</td>", "<h3>second</h3>",
-                           "<summary>second: 2 findings</summary>", "data-name=\"second\""})
+  for (const char* part :
+       {"<h1>2 runs compared</h1>", "<td>first</td><td>text</td><td>96</td><td>64", "not recorded which",
+        "whose values cannot be compared", "<td>text</td><td>text</td><td>other</td>",
+        "<td>seed</td><td></td><td>1</td>", "<h3>second</h3>", "<summary>second: 2 findings</summary>",
+        "data-name=\"second\""})
     EXPECT_TRUE(contains(page, part)) << part;
 }
 

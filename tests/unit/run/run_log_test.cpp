@@ -120,12 +120,24 @@ TEST(Summary, SaysWhatThisProcessDid) {
 }
 
 TEST(Summary, SaysWhatWasLearned) {
-  const Metrics first = {{"loss/eval", 0.69314}, {"rewards_eval/accuracies", 0}, {"rewards_eval/margins", 0}};
-  const Metrics last = {
-      {"loss/eval", 0.41267}, {"rewards_eval/accuracies", 0.8125}, {"rewards_eval/margins", 1.2341}};
+  const Metrics first = {{"loss/eval", 0.69314},
+                         {"rewards_eval/accuracies", 0},
+                         {"rewards_eval/margins", 0},
+                         {"counters/eval_examples", 16},
+                         {"counters/examples", 0}};
+  const Metrics last = {{"loss/eval", 0.41267},
+                        {"rewards_eval/accuracies", 0.8125},
+                        {"rewards_eval/margins", 1.2341},
+                        {"counters/eval_examples", 16},
+                        {"counters/examples", 320}};
   EXPECT_EQ(learned(first, last),
-            "evaluation: loss 0.6931 -> 0.4127, accuracy 0.000 -> 0.812, margin +0.000 -> +1.234");
-  EXPECT_EQ(learned(last, last), "evaluation: loss 0.4127, accuracy 0.812, margin +1.234");
+            "evaluation: loss 0.6931 -> 0.4127, accuracy 0.5 (ties, n=16) -> 0.812 (n=16), margin +0.000 -> "
+            "+1.234");
+  EXPECT_EQ(verdict(first, last),
+            "did it learn? Yes: after 320 examples the reward accuracy on 16 held-out examples is 0.812 "
+            "(chance is 0.500, give or take 0.250), the mean margin +1.234, and the loss fell from 0.6931 to "
+            "0.4127.");
+  EXPECT_EQ(learned(last, last), "evaluation: loss 0.4127, accuracy 0.812 (n=16), margin +1.234");
   EXPECT_EQ(learned({{"loss/eval", 3.25}}, {{"loss/eval", 2.5}}), "evaluation: loss 3.2500 -> 2.5000");
   EXPECT_EQ(learned({{"loss/eval", NAN}}, {{"loss/eval", 2.5}}), "evaluation: loss 2.5000");
 }

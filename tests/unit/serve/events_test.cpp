@@ -7,6 +7,7 @@
 namespace dpo::serve {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using Events = RunFolder;
 
@@ -41,6 +42,40 @@ TEST_F(Events, SendTheListThenPointsAsTheyAreAdded) {
   EXPECT_EQ(more["metrics"], json::parse(R"({"loss/train": [[96], [0.125]]})"));
   write("run/metrics.jsonl", line(32, 0.5));  // resumed from an older checkpoint
   EXPECT_TRUE(events_in(stream.next(), "points").at(0)["again"]);
+}
+
+TEST_F(Events, SayWhetherTheRunsAreEvaluatedOnTheSameExamples) {
+  const auto evaluated = [&](const std::string& name, int examples, const std::string& digest) {
+    write(name + "/plan.json", json{{"held_out_sha256", digest}}.dump());
+    write(name + "/metrics.jsonl",
+          json{{"loss/eval", 0.5}, {"counters/eval_examples", examples}}.dump() + "\n");
+  };
+  evaluated("a", 16, "01");
+  evaluated("b", 16, "01");
+  evaluated("c", 5, "02");
+  const auto first = [&](const std::vector<fs::path>& folders) {
+    Runs runs({folder_});
+    EventStream stream(runs, find_runs(folders));
+    return events_in(stream.next(), "held-out").at(0);
+  };
+  EXPECT_EQ(first({folder_ / "a", folder_ / "b"}), json::parse(R"({"text": "", "differ": false})"));
+  EXPECT_EQ(first({folder_ / "a", folder_ / "c"}),
+            json::parse(
+                R"({"text": "different held-out sets: 5 and 16 examples; not comparable", "differ": true})"));
+}
+
+TEST_F(Events, CountTiesAsHalf) {
+  const auto ties = [](int examples) {
+    return json{{"rewards_eval/accuracies", 0}, {"rewards_eval/margins", 0}, {"counters/examples", examples}}
+               .dump() +
+           "\n";
+  };
+  write("run/metrics.jsonl", ties(0));
+  Runs runs({folder_});
+  EventStream stream(runs, find_runs({folder_}));
+  EXPECT_EQ(events_in(stream.next(), "points").at(0)["metrics"]["rewards_eval/accuracies"][1][0], 0.5);
+  add("run/metrics.jsonl", ties(32));
+  EXPECT_EQ(events_in(stream.next(), "points").at(0)["metrics"]["rewards_eval/accuracies"][1][0], 0.5);
 }
 
 TEST_F(Events, AnEmptyRunSaysSoOnce) {

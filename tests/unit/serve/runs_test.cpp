@@ -86,6 +86,18 @@ TEST_F(FoundRuns, ShowTheirLastValues) {
   for (const char* id : {"", "..", "../run", "/", "run"}) EXPECT_FALSE(runs.find(id)) << id;
 }
 
+TEST_F(FoundRuns, ShowTiesAsTiesAndHowManyExamples) {
+  write("run/metrics.jsonl",
+        R"({"rewards_eval/accuracies": 0, "rewards_eval/margins": 0, "counters/eval_examples": 16})"
+        "\n");
+  Runs runs({folder_});
+  EXPECT_EQ(runs.list().at(0)["accuracy"], "0.5 (ties, n=16)");
+  add("run/metrics.jsonl",
+      R"({"rewards_eval/accuracies": 0.75, "rewards_eval/margins": 1.5, "counters/eval_examples": 16})"
+      "\n");
+  EXPECT_EQ(runs.list().at(0)["accuracy"], "0.750 (n=16)");
+}
+
 TEST_F(FoundRuns, CanBeReadByThreadsWhileTheyChange) {
   write("run/metrics.jsonl", "");
   Runs runs({folder_});
