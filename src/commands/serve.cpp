@@ -89,14 +89,26 @@ std::vector<std::string> policy_of(const fs::path& run) {
   return model_at(run / kLatest);
 }
 
+// The template that a run was trained with, which its model of the start need not have, and its variables.
+std::vector<std::string> chat_of(const fs::path& run) {
+  std::vector<std::string> arguments = {"--chat"};
+  const fs::path file = run / kLatest / "chat_template.jinja";
+  std::error_code none;
+  if (fs::exists(file, none)) arguments.push_back("--chat-template=" + file.string());
+  for (const auto& [name, value] : read_run_config(run).values.chat_template_kwargs)
+    arguments.push_back(fmt::format("--template-kwargs={}={}", name, value));
+  return arguments;
+}
+
 std::vector<std::string> sample_arguments(const fs::path& run, const serve::Prompt& prompt,
                                           const std::string& device) {
   std::vector<std::string> arguments = {"sample", "--device=" + device, "--prompts=-",
                                         fmt::format("--temperature={}", prompt.temperature),
                                         fmt::format("--max-new-tokens={}", prompt.max_new_tokens)};
-  if (prompt.chat) arguments.push_back("--chat");
   const std::vector<std::string> model =
       prompt.side == serve::Side::policy ? policy_of(run) : reference_of(run);
+  if (prompt.chat)
+    for (std::string& argument : chat_of(run)) arguments.push_back(std::move(argument));
   arguments.insert(arguments.end(), model.begin(), model.end());
   return arguments;
 }

@@ -118,12 +118,16 @@ void add_samples_of_all(Page& page, const Runs& runs) {
       page.add_heading("Samples");
       page.add_text("The last samples for prompts that all runs have.");
     }
-    page.begin_details(fmt::format("prompt {}", shown), ending_on_a_line(prompt, kSummaryCharacters),
+    const TurnStyle* const style = turn_style_of(prompt);
+    const std::vector<Turn> turns = turns_of(prompt, style);
+    page.begin_details(fmt::format("prompt {}", shown),
+                       ending_on_a_line(turns.back().text, kSummaryCharacters),
                        /*open=*/shown == 1);
     std::vector<Quote> answers;
     for (std::size_t i = 0; i < runs.size(); ++i)
-      answers.push_back({runs[i].source.name, beginning_of(samples[i].at(prompt).policy, kTextCharacters)});
-    page.add_quotes(std::vector<Quote>{{"prompt", end_of(prompt, kTextCharacters)}});
+      answers.push_back({runs[i].source.name,
+                         beginning_of(turns_of(samples[i].at(prompt).policy, style), kTextCharacters)});
+    page.add_quotes(std::vector<Quote>{{"prompt", end_of(turns, kTextCharacters)}});
     page.add_quotes(answers);
     page.end_details();
   }

@@ -26,6 +26,13 @@ std::string html_of(const Cell& cell) {
   return fmt::format("<td{}>{}{}</td>", tone, escape(cell.text), note);
 }
 
+// dir=auto: for languages that are written from right to left, and no text reorders what is around it. Roles
+// have a direction of their own, so that they do not decide about the text.
+std::string html_of(const Turn& turn) {
+  const std::string role = turn.role.empty() ? "" : fmt::format("<b dir=\"ltr\">{}</b>", escape(turn.role));
+  return fmt::format("<p dir=\"auto\">{}{}</p>", role, escape(turn.text));
+}
+
 // In base64, as a Content-Security-Policy names a script: 'sha256-...'.
 std::string hash_of(std::string_view text) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -96,11 +103,12 @@ void Page::add_charts(std::span<const Chart> charts) {
 
 void Page::add_quotes(std::span<const Quote> quotes) {
   body_ += "<div class=\"quotes\">\n";
-  for (const Quote& quote : quotes)
-    // dir=auto: for languages that are written from right to left, and no text reorders what is around it.
-    body_ += fmt::format(
-        "<section class=\"quote{}\"><h3>{}</h3><div dir=\"auto\" tabindex=\"0\">{}</div></section>\n",
-        class_of(quote.tone), escape(quote.title), escape(quote.text));
+  for (const Quote& quote : quotes) {
+    body_ += fmt::format("<section class=\"quote{}\"><h3>{}</h3><div tabindex=\"0\">", class_of(quote.tone),
+                         escape(quote.title));
+    for (const Turn& turn : quote.turns) body_ += html_of(turn);
+    body_ += "</div></section>\n";
+  }
   body_ += "</div>\n";
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/chart.h"
+#include "report/turns.h"
 
 namespace dpo::report {
 
@@ -28,10 +29,10 @@ struct Tile {
   std::string note = {};
 };
 
-// A text of a model or of the data, as it is, with its line breaks.
+// A text of a model or of the data, with its line breaks.
 struct Quote {
   std::string title;
-  std::string text;
+  std::vector<Turn> turns;
   Tone tone = Tone::plain;
 };
 

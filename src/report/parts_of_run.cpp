@@ -52,16 +52,18 @@ std::string title_of_response(std::size_t i, std::size_t count, bool desirable) 
 }
 
 void add_example(Page& page, const Change& change, Score score, const ExampleText* text) {
-  page.begin_details(change_text(change, score),
-                     text ? ending_on_a_line(text->prompt, kSummaryCharacters) : "");
+  const TurnStyle* const style = text ? turn_style_of(text->prompt) : nullptr;
+  const std::vector<Turn> prompt = turns_of(text ? text->prompt : "", style);
+  page.begin_details(change_text(change, score), ending_on_a_line(prompt.back().text, kSummaryCharacters));
   page.add_text(fmt::format("Example {} of the test data.", change.example));
   if (text) {
-    page.add_quotes(std::vector<Quote>{{"prompt", end_of(text->prompt, kTextCharacters)}});
+    page.add_quotes(std::vector<Quote>{{"prompt", end_of(prompt, kTextCharacters)}});
     std::vector<Quote> responses;
     for (const std::size_t i : some_of(text->responses.size(), kResponsesShown)) {
       const bool good = text->responses.size() > 1 ? i == 0 : change.desirable;
       responses.push_back({title_of_response(i, text->responses.size(), change.desirable),
-                           beginning_of(text->responses[i], kTextCharacters), good ? Tone::good : Tone::bad});
+                           beginning_of(turns_of(text->responses[i], style), kTextCharacters),
+                           good ? Tone::good : Tone::bad});
     }
     page.add_quotes(responses);
   }
@@ -165,16 +167,20 @@ void add_samples(Page& page, const LoadedRun& run) {
   page.add_text("What the policy answers to prompts of the evaluation, over time, next to the reference.");
   const std::vector<SampleLine>& last = moments.back().second;
   for (std::size_t i = 0; i < last.size(); ++i) {
-    page.begin_details(fmt::format("prompt {}", i + 1), ending_on_a_line(last[i].prompt, kSummaryCharacters),
+    const TurnStyle* const style = turn_style_of(last[i].prompt);
+    const std::vector<Turn> prompt = turns_of(last[i].prompt, style);
+    const auto answer = [&](const std::string& text) {
+      return beginning_of(turns_of(text, style), kTextCharacters);
+    };
+    page.begin_details(fmt::format("prompt {}", i + 1),
+                       ending_on_a_line(prompt.back().text, kSummaryCharacters),
                        /*open=*/i == 0);
-    page.add_quotes(std::vector<Quote>{{"prompt", end_of(last[i].prompt, kTextCharacters)}});
+    page.add_quotes(std::vector<Quote>{{"prompt", end_of(prompt, kTextCharacters)}});
     std::vector<Quote> answers;
-    if (last[i].reference)
-      answers.push_back({"reference", beginning_of(*last[i].reference, kTextCharacters)});
+    if (last[i].reference) answers.push_back({"reference", answer(*last[i].reference)});
     for (const auto& [step, samples] : moments)
       if (i < samples.size() && samples[i].prompt == last[i].prompt)
-        answers.push_back(
-            {"policy " + after_examples(step), beginning_of(samples[i].policy, kTextCharacters)});
+        answers.push_back({"policy " + after_examples(step), answer(samples[i].policy)});
     page.add_quotes(answers);
     page.end_details();
   }

@@ -102,6 +102,15 @@ std::map<std::int64_t, ExampleText> read_texts(const fs::path& file, const std::
   return texts;
 }
 
+std::string first_prompt(const fs::path& file) {
+  std::string prompt;
+  for_objects(file, [&](const json& line) {
+    prompt = text_at(line, "prompt");
+    return false;
+  });
+  return prompt;
+}
+
 bool contains_text(const std::string& text, const std::string& part) {
   const auto lower = [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return !std::ranges::search(text, part, {}, lower, lower).empty() || part.empty();

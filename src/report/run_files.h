@@ -36,6 +36,9 @@ struct ExampleText {
 std::map<std::int64_t, ExampleText> read_texts(const std::filesystem::path& file,
                                                const std::set<std::int64_t>& wanted);
 
+// The prompt of the first example; empty if there is none.
+std::string first_prompt(const std::filesystem::path& file);
+
 // The examples whose prompt or a response contains a text; upper and lower case of ASCII letters are the
 // same.
 std::set<std::int64_t> find_texts(const std::filesystem::path& file, const std::string& text);

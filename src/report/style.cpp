@@ -33,6 +33,7 @@ summary bdi { color: var(--soft); margin-left: .5rem; }
 .charts, .quotes { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 1rem; margin: .8rem 0; }
 .charts { grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); }
 .quote h3 { margin: 0 0 .2rem; font-size: .85rem; } .quote div { white-space: pre-wrap; font-size: .9rem; max-height: 24rem; overflow-y: auto; }
+.quote p { margin: 0; } .quote p + p { margin-top: .6rem; } .quote b { display: block; color: var(--soft); font-size: .82rem; }
 figure { margin: 0; border: 1px solid var(--line); border-radius: .5rem; padding: .7rem .9rem .4rem; min-width: 0; } figcaption { font-weight: 600; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 0 1rem; margin: 0 0 .5rem; padding: 0; font-size: .85rem; min-height: 1.5em; }
 .legend svg { width: 24px; height: 8px; margin-right: .4rem; vertical-align: middle; }

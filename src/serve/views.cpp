@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "report/changes.h"
 #include "report/loaded_run.h"
+#include "report/turns.h"
 
 namespace dpo::serve {
 namespace {
@@ -19,11 +20,19 @@ using nlohmann::json;
 using report::Change;
 using report::Score;
 
-// A text, cut, and how many characters more it has.
-json text_json(const std::string& given, bool whole) {
-  const std::string text = replace_invalid_utf8(given);
-  const std::size_t end = whole ? text.size() : byte_of_character(text, kShownCharacters);
-  return {{"text", text.substr(0, end)}, {"more", count_characters(std::string_view(text).substr(end))}};
+// The turns of a text, cut, and how many characters more they have. An empty turn counts as a character,
+// since there may be very many.
+json turns_json(const std::string& text, const report::TurnStyle* style, bool whole) {
+  json turns = json::array();
+  std::size_t room = kShownCharacters, more = 0;
+  for (const report::Turn& turn : report::turns_of(replace_invalid_utf8(text), style)) {
+    const std::size_t end = whole ? turn.text.size() : byte_of_character(turn.text, room);
+    if (whole || room > 0) turns.push_back({{"role", turn.role}, {"text", turn.text.substr(0, end)}});
+    const std::size_t left = count_characters(std::string_view(turn.text).substr(end));
+    room -= std::min(room, 1 + count_characters(turn.text) - left);
+    more += left;
+  }
+  return {{"turns", turns}, {"more", more}};
 }
 
 const char* name_of(Score score) {
@@ -93,7 +102,11 @@ std::pair<std::size_t, std::size_t> shown_part(std::size_t count, std::size_t fr
 }  // namespace
 
 json run_view(const report::RunSource& source, const report::FollowedRun& followed) {
-  json view = {{"findings", json::array()}, {"settings", json::array()}, {"learned", nullptr}};
+  const std::string prompt = report::first_prompt(source.folder / "eval_examples.jsonl");
+  json view = {{"findings", json::array()},
+               {"settings", json::array()},
+               {"learned", nullptr},
+               {"chat", report::turn_style_of(prompt) != nullptr}};
   std::error_code none;
   if (fs::file_size(source.folder / "metrics.jsonl", none) > 0 && !none) {
     const report::LoadedRun run(source, followed);
@@ -135,10 +148,11 @@ json examples_view(const fs::path& run, const Question& question) {
     json line = {{"example", change.example}, {"now", change.now}, {"desirable", change.desirable}};
     if (change.before) line["before"] = *change.before;
     if (const auto text = texts.find(change.example); text != texts.end()) {
-      line["prompt"] = text_json(text->second.prompt, question.only.has_value());
+      const report::TurnStyle* const style = report::turn_style_of(text->second.prompt);
+      line["prompt"] = turns_json(text->second.prompt, style, question.only.has_value());
       line["responses"] = json::array();
       for (const std::string& response : text->second.responses)
-        line["responses"].push_back(text_json(response, question.only.has_value()));
+        line["responses"].push_back(turns_json(response, style, question.only.has_value()));
     }
     view["examples"].push_back(std::move(line));
   }
@@ -168,11 +182,12 @@ json samples_view(const fs::path& run, const Question& question) {
   view["all"] = samples.size(), view["found"] = found.size(), view["from"] = begin;
   for (std::size_t i = begin; i < end; ++i) {
     const report::SampleLine& sample = samples[found[i]];
-    const bool whole = question.only.has_value();
-    json line = {{"sample", found[i]},
-                 {"prompt", text_json(sample.prompt, whole)},
-                 {"policy", text_json(sample.policy, whole)}};
-    if (sample.reference) line["reference"] = text_json(*sample.reference, whole);
+    const report::TurnStyle* const style = report::turn_style_of(sample.prompt);
+    const auto turns = [&](const std::string& text) {
+      return turns_json(text, style, question.only.has_value());
+    };
+    json line = {{"sample", found[i]}, {"prompt", turns(sample.prompt)}, {"policy", turns(sample.policy)}};
+    if (sample.reference) line["reference"] = turns(*sample.reference);
     view["samples"].push_back(std::move(line));
   }
   return view;

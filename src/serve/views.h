@@ -22,7 +22,8 @@ struct Question {
   std::optional<std::int64_t> only = {};  // this one alone, with its whole texts
 };
 
-// A run at a glance: what was learned, findings, settings. `followed`: its files that grow.
+// A run at a glance: what was learned, findings, settings, and whether its prompts were rendered by a chat
+// template. `followed`: its files that grow.
 nlohmann::json run_view(const report::RunSource& run, const report::FollowedRun& followed);
 
 // Held-out examples of an evaluation with their scores, then and at the first evaluation, and their texts.

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 from browser import DESKTOP, OVERFLOW, PHONE, SLOW, skip_unless_it_starts, start, sync_playwright
-from report_runs import HOSTILE, TIME
+from report_runs import HOSTILE, TIME, lines
 from serve_server import ServedRuns, skip_without_server
 from tiny_run import HANGS, PROGRAM
 
@@ -64,7 +64,7 @@ class Browser(ServedRuns):
         self.assertEqual(page.locator("#runs .status").inner_text(), "running")
         output = page.locator("figure.chart output").first
         self.assertEqual(output.inner_text(), "examples 352: training 0.5, held out 0.23103")
-        page.wait_for_selector("#settings tr")
+        self.wait(page, "document.getElementById('learned').textContent !== ''")
         height = page.evaluate("document.documentElement.scrollHeight")
         self.add_metrics(run, **{"loss/train": 0.125, "counters/examples": 384, "counters/updates": 12})
         self.wait(page, f"{POINTS}.loss === 7")
@@ -149,7 +149,8 @@ class Browser(ServedRuns):
         self.wait(page, "document.querySelectorAll('#samples article').length === 3")
         self.assertIn("policy 2 plain", page.locator("#samples").inner_text())
         page.locator("#tab-summary").click()
-        self.wait(page, "document.getElementById('learned').textContent.startsWith('Did it learn? Yes')")
+        page.wait_for_selector("#settings tr")
+        self.assertTrue(page.locator("#learned").inner_text().startswith("Did it learn? Yes"))
         with page.context.expect_page() as report:
             page.locator("#report-link").click()
         self.assertIn("Did it learn?", report.value.inner_text("main"))
@@ -186,14 +187,99 @@ class Browser(ServedRuns):
         for scheme in ("light", "dark"):
             for width in (DESKTOP, PHONE, 320):
                 page = self.open(server, width=width, color_scheme=scheme)
-                for view in ("summary", "examples", "samples", "try"):
+                for view in ("curves", "summary", "examples", "samples", "try"):
                     with self.subTest(scheme=scheme, width=width, view=view):
                         page.locator("#tab-" + view).click()
-                        page.wait_for_selector({"summary": "#settings tr", "examples": "#examples article", "samples": "#samples article", "try": "#try-start"}[view])
+                        page.wait_for_selector({"curves": "figure.chart", "summary": "#settings tr", "examples": "#examples article", "samples": "#samples article", "try": "#try-start"}[view])
                         self.assertEqual(page.evaluate(OVERFLOW), 0)
                         page.screenshot(path=SCREENSHOTS / f"{view}-{scheme}-{width}.png", full_page=True)
                 colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
                 self.assertEqual(colour, "rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
+
+    def test_conversations_are_shown_as_turns(self):
+        chat = "<|im_start|>system\n{0}<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+        run = self.make_run("chat")
+        (run / "eval_examples.jsonl").write_text(lines(
+            {"example": i, "prompt": chat.format(i), "responses": ["good", "bad"]} for i in range(40)))
+        (run / "samples/step-320.jsonl").write_text(lines([{"prompt": chat.format("x" * 4000), "policy": "Yes", "reference": "No"}]))
+        self.make_run("plain")
+        page = self.open(self.serve())
+        page.locator("#runs button", has_text="chat").click()
+        page.locator("#tab-examples").click()
+        page.wait_for_selector("article.example")
+        prompt = page.locator("article.example .quote div").first
+        self.assertEqual(prompt.locator("p").all_inner_texts(), ["system\n0", "user\nHi"])
+        self.assertNotIn("<|", page.inner_text("#examples"))
+        page.screenshot(path=SCREENSHOTS / "conversations.png", full_page=True)
+        page.locator("#tab-samples").click()
+        page.wait_for_selector("#samples article")
+        prompt = page.locator("#samples .quote div").first
+        self.assertEqual(prompt.locator("p").count(), 1)
+        page.locator("#samples .quote button").click()
+        self.wait(page, "document.querySelectorAll('#samples .quote div')[0].children.length === 2")
+        # A prompt to try is a message, unless the viewer or the run says otherwise.
+        page.locator("#tab-try").click()
+        self.assertTrue(page.locator("#try-chat").is_checked())
+        page.locator("#try-chat").uncheck()
+        page.locator("#tab-summary").click()
+        page.wait_for_selector("#settings tr")
+        page.locator("#tab-try").click()
+        self.assertFalse(page.locator("#try-chat").is_checked())
+        page.locator("#runs button", has_text="chat").click()
+        page.locator("#runs button", has_text="plain").click()
+        self.wait(page, "summarised === state.run")
+        self.assertFalse(page.locator("#try-chat").is_checked())
+        page.locator("#runs button", has_text="chat").click()
+        self.wait(page, "document.getElementById('try-chat').checked")
+
+    def test_curves_say_what_they_are(self):
+        self.make_run("run")
+        page = self.open(self.serve())
+        self.wait(page, f"{POINTS}.loss === 6")
+        self.assertEqual(page.locator("#curves-key").inner_text(), "training, held out (a dot for each evaluation)")
+        self.assertEqual(page.locator("figure.chart:visible figcaption").all_inner_texts(),
+                         ["loss mean per example", "reward accuracy share", "reward margin β × nats",
+                          "reward of chosen responses β × nats", "reward of rejected responses β × nats"])
+        self.assertEqual(page.evaluate("charts.map((chart) => chart.plot.axes[0].label)"), ["training examples"] * 9)
+
+    def test_a_tab_changes_what_is_on_the_screen(self):
+        """Below a long list of runs too, at every width."""
+        for i in range(12):
+            self.make_run(f"run{i:02}")
+        server = self.serve()
+        for width in (DESKTOP, PHONE):
+            page = self.open(server, width=width)
+            page.wait_for_selector("#runs tr")
+            for view in ("summary", "examples", "samples", "try", "curves"):
+                page.locator("#tab-" + view).click()
+                shown = page.locator("[role=tabpanel]:visible")
+                self.assertEqual(shown.get_attribute("id"), "view-" + view)
+                self.assertLess(shown.bounding_box()["y"], 900 * 0.7, (width, view))
+
+    def test_the_list_fits_a_phone(self):
+        self.make_run("a" * 100)
+        page = self.open(self.serve(), width=PHONE)
+        page.wait_for_selector("#runs tr")
+        self.wait(page, "document.querySelector('#runs td:nth-child(5)').textContent === '0.5'")
+        self.assertEqual(page.evaluate("(() => { const list = document.getElementById('list'); return list.scrollWidth - list.clientWidth; })()"), 0)
+        names = "[...document.querySelectorAll('#runs td[data-label]')].map((cell) => getComputedStyle(cell, '::before').content)"
+        self.assertEqual(page.evaluate(names), [f'"{name}: "' for name in
+                                                ("updates", "loss", "held-out loss", "held-out accuracy", "last change")])
+
+    def test_what_a_run_does_not_have(self):
+        run = self.make_run("run")
+        shutil.rmtree(run / "samples")
+        shutil.rmtree(run / "eval")
+        page = self.open(self.serve())
+        hint = " sample_during_eval=true draws them at every evaluation."
+        page.locator("#tab-samples").click()
+        self.wait(page, f"document.getElementById('samples-count').textContent === 'The run has ended without samples.{hint}'")
+        page.locator("#tab-examples").click()
+        self.wait(page, "document.getElementById('examples-count').textContent === 'The run has ended without evaluations.'")
+        (run / "log.txt").write_text(f"{TIME}run folder x\n")
+        self.wait(page, "document.querySelector('#runs .status').textContent === 'running'")
+        page.locator("#tab-samples").click()
+        self.wait(page, f"document.getElementById('samples-count').textContent === 'The run has no samples yet.{hint}'")
 
     def test_keyboard(self):
         self.make_run("run")

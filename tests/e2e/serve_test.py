@@ -86,11 +86,11 @@ class Serve(ServedRuns):
         base = f"/api/runs/{self.id_of(server, 'run')}"
         view = server.json(base + "/examples?order=worst")
         self.assertEqual((view["found"], view["step"], view["examples"][0]["example"]), (40, 320, 0))
-        self.assertIn(HOSTILE, view["examples"][0]["prompt"]["text"])
+        self.assertIn(HOSTILE, view["examples"][0]["prompt"]["turns"][0]["text"])
         self.assertEqual(server.json(base + "/examples?filter=GOOD%2039")["found"], 1)
         self.assertEqual(server.json(base + "/examples?filter=%3Cscript%3Ealert(2)")["found"], 40)
         self.assertEqual(server.json(base + "/examples?step=160")["step"], 160)
-        self.assertEqual(server.json(base + "/samples")["samples"][1]["policy"]["text"], f"policy 2 {HOSTILE}")
+        self.assertEqual(server.json(base + "/samples")["samples"][1]["policy"]["turns"][0]["text"], f"policy 2 {HOSTILE}")
         status, headers, text = server.ask(base + "/report")
         self.assertEqual((status, headers["Content-Security-Policy"]), (200, "sandbox allow-scripts; frame-ancestors 'none'"))
         self.assertIn("Did it learn?", text)
@@ -302,7 +302,7 @@ class Serve(ServedRuns):
         status, _, text = server.ask(base + "/examples")
         self.assertLess(len(text), 100_000)
         self.assertGreater(json.loads(text)["examples"][0]["prompt"]["more"], 900_000)
-        self.assertGreater(len(server.json(base + "/examples?only=1")["examples"][0]["prompt"]["text"]), 1_000_000)
+        self.assertGreater(len(server.json(base + "/examples?only=1")["examples"][0]["prompt"]["turns"][0]["text"]), 1_000_000)
 
     def test_many_viewers(self):
         """Each has a stream; more than the server has room for are refused, and it still answers."""
@@ -377,6 +377,25 @@ class RealRun(TinyRuns):
             body = json.dumps({"run": identifier, "side": side, "prompt": "ĀāĂă", "temperature": 0, "max_new_tokens": 8})
             status, _, text = server.ask("/api/try", "POST", body, Origin=f"http://{server.host}")
             self.assertEqual((status, json.loads(text.splitlines()[-1])), (200, {"done": True}), text)
+
+    def test_a_run_on_conversations_answers_messages(self):
+        """Both models with the run's template, which the one that the run started from does not have."""
+        template = self.folder / "template.jinja"
+        template.write_text("{% for m in messages %}{% if m.content == 'Ā' + end %}{{ raise_exception('refused by the template') }}{% endif %}"
+                            "{{ m.content }}</s>{% endfor %}")
+        message = lambda role, text: [{"role": role, "content": text}]
+        (self.folder / "chats.jsonl").write_text(lines(
+            {"prompt": message("user", chr(0x110 + i)), "chosen": message("assistant", "Āā"), "rejected": message("assistant", "Ă")} for i in range(40)))
+        run = self.folder / "chats/run"
+        self.check(self.train(run, "n_examples=40", f"datasets=[{self.folder}/chats.jsonl]", f"chat_template={template}", "chat_template_kwargs={end: Ā}"))
+        server = Server(self.folder / "chats", cwd=self.folder)
+        self.addCleanup(server.stop)
+        identifier = server.json("/api/runs")[0]["id"]
+        for side in ("policy", "reference"):
+            for prompt, chat, end in (("ĀĀ", True, "refused by the template"), ("Ā", True, "done"), ("ĀĀ", False, "done")):
+                body = json.dumps({"run": identifier, "side": side, "prompt": prompt, "chat": chat, "temperature": 0, "max_new_tokens": 8})
+                text = server.ask("/api/try", "POST", body, Origin=f"http://{server.host}")[2]
+                self.assertIn(end, text.splitlines()[-1], (side, prompt, chat))
 
     def test_a_model_stops_when_its_viewer_leaves(self):
         run = self.folder / "left/run"

@@ -33,8 +33,11 @@ const RunFile kFiles[] = {
      "{\"example\": 7, \"loss\": 0.5, \"logps\": [-3, -4], \"rewards\": [1.5, -2]}\n"
      "{\"example\": 8, \"loss\": 0.9, \"logps\": [-3], \"rewards\": [-1e-3], \"desirable\": false}\n"
      "{\"example\": 9, \"loss\": 0.9, \"logps\": [-3, -4], \"rewards\": [-1, 1]}\n"},
-    {"eval_examples.jsonl", "{\"example\": 7, \"prompt\": \"p\\n\", \"responses\": [\"a\", \"b\"]}\n"},
-    {"samples/step-32.jsonl", "{\"prompt\": \"p\", \"policy\": \"a\", \"reference\": \"b\"}\n"},
+    {"eval_examples.jsonl",
+     "{\"example\": 7, \"prompt\": \"<s><|user|>\\np</s>\\n\", \"responses\": [\"a\", \"b\"]}\n"},
+    {"samples/step-32.jsonl",
+     "{\"prompt\": \"<|im_start|>user\\np<|im_end|>\\n\", \"policy\": \"a<|im_end|>\\n\", \"reference\": "
+     "\"b\"}\n"},
     {"plan.json",
      "{\"rules\": [{\"id\": \"x\", \"verdict\": \"warning\", \"message\": \"m\"}], \"time\": {\"updates\": "
      "3, \"step_seconds\": 1}, "

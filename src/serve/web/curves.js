@@ -3,22 +3,23 @@
 
 const MOST_POINTS = 4000, HEIGHT = 208;
 const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [12, 5], [4, 4], [1, 3], [6, 2, 1, 2, 1, 2]];
-// Title, metric of training, metric of evaluations.
+// Title, unit, metric of training, metric of evaluations. Losses differ in their units: that of IPO is a square.
 const CHARTS = [
-  ["loss", "loss/train", "loss/eval"],
-  ["reward accuracy", "rewards_train/accuracies", "rewards_eval/accuracies"],
-  ["reward margin", "rewards_train/margins", "rewards_eval/margins"],
-  ["reward of chosen responses", "rewards_train/chosen", "rewards_eval/chosen"],
-  ["reward of rejected responses", "rewards_train/rejected", "rewards_eval/rejected"],
+  ["loss", "mean per example", "loss/train", "loss/eval"],
+  ["reward accuracy", "share", "rewards_train/accuracies", "rewards_eval/accuracies"],
+  ["reward margin", "β × nats", "rewards_train/margins", "rewards_eval/margins"],
+  ["reward of chosen responses", "β × nats", "rewards_train/chosen", "rewards_eval/chosen"],
+  ["reward of rejected responses", "β × nats", "rewards_train/rejected", "rewards_eval/rejected"],
 ];
 const MORE_CHARTS = [
-  ["log-probability of chosen responses", "logps_train/chosen", "logps_eval/chosen"],
-  ["log-probability of rejected responses", "logps_train/rejected", "logps_eval/rejected"],
-  ["KL from the reference per token", "kl_train/per_token", "kl_eval/per_token"],
-  ["balance loss of the experts", "aux_loss", ""],
-  ["gradient norm", "grad_norm", ""],
-  ["learning rate", "learning_rate", ""],
-  ["examples per second", "examples_per_second", ""],
+  ["log-probability of chosen responses", "nats", "logps_train/chosen", "logps_eval/chosen"],
+  ["log-probability of rejected responses", "nats", "logps_train/rejected", "logps_eval/rejected"],
+  ["KL from the reference per token", "nats", "kl_train/per_token", "kl_eval/per_token"],
+  ["balance loss of the experts", "", "aux_loss", ""],
+  ["gradient norm", "", "grad_norm", ""],
+  ["learning rate", "", "learning_rate", ""],
+  ["examples per second", "examples/s", "examples_per_second", ""],
+  ["tokens per second", "tokens/s", "tokens_per_second", ""],
 ];
 
 const metrics = new Map();  // id of a run: { metric: [xs, ys] }
@@ -74,17 +75,18 @@ const curvesOf = (train, evaluation) => state.runs.flatMap((run) => [[train, "tr
   ([metric]) => metric && (metrics.get(run) || {})[metric]).map(([metric, kind]) => (
   { run, metric, kind, name: state.runs.length > 1 ? `${nameOf(run)} ${kind}` : kind })));
 
-const makeChart = (title, curves) => {
+const makeChart = (title, unit, curves) => {
   const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
   const output = element("output"), place = element("div");
   const isAffected = heldOut.differ && curves.filter(({ kind }) => kind === "held out").length > 1;
-  const caption = element("figcaption", { textContent: isAffected ? `${title} (${heldOut.text})` : title });
+  const caption = element("figcaption", {}, isAffected ? `${title} (${heldOut.text})` : title,
+    ...(unit ? [" ", element("span", { className: "unit", textContent: unit })] : []));
   const figure = element("figure", { className: curves.length > 2 ? "chart many" : "chart" }, caption, place, output);
   const chart = { title, curves, output, figure, place, index: 0, zoomed: false };
   const axis = { stroke: colour("--soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1 }, font: "13px system-ui, sans-serif" };
   chart.plot = new uPlot({
     width: 380, height: HEIGHT, legend: { show: false }, scales: { x: { time: false } }, cursor: { y: false, drag: { x: true, y: false } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => short(tick, 4)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => short(tick, 4)) }],
+    axes: [{ ...axis, size: 32, label: "training examples", labelSize: 18, labelFont: axis.font, labelGap: 0, values: (_, ticks) => ticks.map((tick) => short(tick, 4)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => short(tick, 4)) }],
     series: [{}, ...curves.map(({ run, kind }) => ({
       stroke: colour("--c" + slots.get(run)), width: kind === "training" ? 1.2 : 2, dash: DASHES[slots.get(run)], spanGaps: true,
       points: { show: kind === "held out", size: 6, fill: colour("--c" + slots.get(run)) } }))],
@@ -116,13 +118,14 @@ const buildCharts = () => {
   charts.forEach((chart) => chart.plot.destroy());
   charts = [];
   for (const [definitions, parent] of [[CHARTS, at("charts")], [MORE_CHARTS, at("charts-more")]]) {
-    const made = definitions.map(([title, ...names]) => [title, curvesOf(...names)]).filter(([, curves]) => curves.length).map(
-      ([title, curves]) => makeChart(title, curves));
+    const made = definitions.map(([title, unit, ...names]) => [title, unit, curvesOf(...names)]).filter(([, , curves]) => curves.length).map(
+      (chart) => makeChart(...chart));
     parent.replaceChildren(...made.map((chart) => chart.figure));
     charts.push(...made);
   }
   at("more-charts").hidden = !at("charts-more").children.length;
   at("curves-hint").hidden = charts.length > 0;
+  at("curves-key").hidden = charts.length === 0;
   setText(at("curves-hint"), state.runs.length ? "Nothing was logged yet." : "Choose a run to see its curves.");
   resize();
   charts.forEach(fill);

@@ -16,7 +16,8 @@ const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count ==
 
 // ---------------------------------------------------------------- what is shown; a link to it is the part after '#'
 
-const state = { runs: [], run: "", view: "summary", step: "", filter: "", order: "worst", from: 0 };
+const VIEWS = ["curves", "summary", "examples", "samples", "try"];
+const state = { runs: [], run: "", view: "curves", step: "", filter: "", order: "worst", from: 0 };
 let list = [], listed = false;  // of the server: all runs, and whether it has sent them
 const slots = new Map();  // id of a shown run: number of its colour
 
@@ -24,7 +25,7 @@ const readHash = () => {
   const given = new URLSearchParams(location.hash.slice(1));
   state.runs = (given.get("runs") || "").split(",").filter((id) => /^[0-9a-f]+$/.test(id)).slice(0, MOST_RUNS);
   state.run = /^[0-9a-f]+$/.test(given.get("run") || "") ? given.get("run") : "";
-  state.view = ["summary", "examples", "samples", "try"].includes(given.get("view")) ? given.get("view") : "summary";
+  state.view = VIEWS.includes(given.get("view")) ? given.get("view") : "curves";
   state.step = /^\d+$/.test(given.get("step") || "") ? given.get("step") : "";
   state.filter = given.get("filter") || "";
   state.order = ["worst", "best", "changed", "number"].includes(given.get("order")) ? given.get("order") : "worst";
@@ -35,7 +36,7 @@ const writeHash = (replace) => {
   const shown = new URLSearchParams();
   if (state.runs.length) shown.set("runs", state.runs.join(","));
   if (state.run) shown.set("run", state.run);
-  if (state.run && state.view !== "summary") shown.set("view", state.view);
+  if (state.run && state.view !== "curves") shown.set("view", state.view);
   if (state.step) shown.set("step", state.step);
   if (state.filter) shown.set("filter", state.filter);
   if (state.order !== "worst") shown.set("order", state.order);
@@ -53,10 +54,11 @@ const change = (changes, replace = false) => {
 
 // ---------------------------------------------------------------- list of runs
 
+const VALUES = ["updates", "loss", "held-out loss", "held-out accuracy", "last change"];
 const rows = new Map();
 
 const makeRow = (id) => {
-  const row = element("tr"), box = element("input", { type: "checkbox" }), name = element("button", { type: "button" });
+  const row = element("tr", { role: "row" }), box = element("input", { type: "checkbox" }), name = element("button", { type: "button" });
   box.addEventListener("change", () => {
     if (box.checked && state.runs.length >= MOST_RUNS) box.checked = false;
     else change({ runs: box.checked ? [...state.runs, id] : state.runs.filter((each) => each !== id) });
@@ -64,8 +66,9 @@ const makeRow = (id) => {
   name.addEventListener("click", () => change({
     run: id, step: "", from: 0, runs: state.runs.includes(id) || state.runs.length >= MOST_RUNS ? state.runs : [...state.runs, id] }));
   const status = element("span"), reason = element("small", { className: "reason" });
-  const cells = Array.from({ length: 5 }, () => element("td"));
-  row.append(element("td", {}, box), element("td", {}, name), element("td", {}, status, reason), ...cells);
+  const cells = VALUES.map((label) => element("td", { role: "cell" }));
+  cells.forEach((cell, i) => { cell.dataset.label = VALUES[i]; });
+  row.append(...[[box], [name], [status, reason]].map((parts) => element("td", { role: "cell" }, ...parts)), ...cells);
   return { row, box, name, status, reason, cells };
 };
 
@@ -104,6 +107,10 @@ const showRuns = () => {
 
 const nameOf = (id) => (list.find((run) => run.id === id) || { name: id }).name;
 
+// What is said of a run that has none of something.
+const none = (what) => ["finished", "stopped", "failed"].includes((list.find((run) => run.id === state.run) || {}).status)
+  ? `The run has ended without ${what}.` : `The run has no ${what} yet.`;
+
 // ---------------------------------------------------------------- events
 
 let source = null, followed = null;
@@ -132,7 +139,7 @@ const follow = () => {
   source.addEventListener("points", (event) => {
     const added = JSON.parse(event.data);
     addPoints(added);
-    if (added.run === state.run && !added.again && !state.step && Object.keys(added.metrics).some((name) => name.includes("eval"))) showView();
+    if (added.run === state.run && !added.again && !state.step && Object.keys(added.metrics).some((name) => name.includes("eval"))) showView(true);
   });
 };
 
@@ -155,24 +162,32 @@ const ask = async (path, parameters = {}) => {
   return answer.json();
 };
 
+const showTurns = (parent, turns) => parent.replaceChildren(...turns.map(({ role, text }) =>
+  element("p", { dir: "auto" }, ...(role ? [element("b", { dir: "ltr", textContent: role })] : []), text)));
+
 const quote = (title, given, tone, all) => {
-  const text = element("div", { dir: "auto", tabIndex: 0, textContent: given.text });
+  const text = element("div", { tabIndex: 0 });
+  showTurns(text, given.turns);
   const section = element("section", { className: "quote " + tone }, element("h3", { textContent: title }), text);
   if (given.more) {
     const button = element("button", { type: "button", textContent: `show ${plural(given.more, "more character")}` });
-    button.addEventListener("click", async () => { text.textContent = (await all()).text; button.remove(); });
+    button.addEventListener("click", async () => { showTurns(text, (await all()).turns); button.remove(); });
     section.append(button);
   }
   return section;
 };
 
+let summarised = "";  // the run whose summary is shown
+
 const showSummary = async () => {
   const view = await ask("");
-  setText(at("learned"), view.learned ? "Did it learn? " + view.learned : view.problem || "Nothing was logged yet.");
+  setText(at("learned"), view.learned ? "Did it learn? " + view.learned : view.problem || none("metrics"));
   at("report-link").href = `/api/runs/${state.run}/report`;
   at("findings").replaceChildren(...view.findings.slice(0, 30).map((finding) => element("li", { textContent: finding })));
   at("settings").replaceChildren(...view.settings.map(([name, value]) => element("tr", {},
     element("td", { textContent: name }), element("td", { textContent: value }))));
+  if (summarised !== state.run) at("try-chat").checked = view.chat;
+  summarised = state.run;
 };
 
 const showSteps = (parent, view) => {
@@ -199,7 +214,7 @@ const question = () => ({ step: state.step, filter: state.filter, order: state.o
 
 const showExamples = async () => {
   const view = await ask("/examples", question());
-  setText(at("examples-count"), view.step === undefined ? "The run has no evaluation yet." : `${view.found.toLocaleString("en")} of ${plural(view.all, "held-out example")}`);
+  setText(at("examples-count"), view.step === undefined ? none("evaluations") : `${view.found.toLocaleString("en")} of ${plural(view.all, "held-out example")}`);
   at("examples").replaceChildren(...view.examples.map((example) => {
     const whole = async (part) => part((await ask("/examples", { step: view.step, only: example.example })).examples[0]);
     const before = example.before === undefined || view.step === view.first ? "" : signed(example.before) + " → ";
@@ -215,7 +230,7 @@ const showExamples = async () => {
 
 const showSamples = async () => {
   const view = await ask("/samples", question());
-  setText(at("samples-count"), view.step === undefined ? "The run has no samples yet: sample_during_eval=true writes them." : `${view.found.toLocaleString("en")} of ${plural(view.all, "sample")}`);
+  setText(at("samples-count"), view.step === undefined ? none("samples") + " sample_during_eval=true draws them at every evaluation." : `${view.found.toLocaleString("en")} of ${plural(view.all, "sample")}`);
   at("samples").replaceChildren(...view.samples.map((sample) => {
     const whole = async (part) => (await ask("/samples", { step: view.step, only: sample.sample })).samples[0][part];
     return element("article", { className: "example" }, element("div", { className: "quotes" },
@@ -225,22 +240,26 @@ const showSamples = async () => {
   showPages(at("samples-pages"), view, 20);
 };
 
-const showView = async () => {
+// `isNew`: the run has written what its summary depends on.
+const showView = async (isNew = false) => {
   if (asking) asking.abort();
   asking = new AbortController();
-  at("run").hidden = !state.run;
-  if (!state.run) return;
-  setText(at("run-title"), nameOf(state.run));
+  for (const part of ["run-title", "learned", "tabs"]) at(part).hidden = !state.run;
+  const view = state.run ? state.view : "curves";
   for (const tab of at("tabs").children) {
-    const selected = tab.dataset.view === state.view;
+    const selected = tab.dataset.view === view;
     tab.setAttribute("aria-selected", String(selected));
     tab.tabIndex = selected ? 0 : -1;
     at("view-" + tab.dataset.view).hidden = !selected;
   }
+  if (!state.run) return;
+  setText(at("run-title"), nameOf(state.run));
   for (const id of ["examples-filter", "samples-filter"]) if (document.activeElement !== at(id)) at(id).value = state.filter;
   at("examples-order").value = state.order;
   try {
-    await ({ summary: showSummary, examples: showExamples, samples: showSamples, try: async () => {} })[state.view]();
+    if (isNew || summarised !== state.run || view === "summary") await showSummary();
+    if (view === "examples") await showExamples();
+    if (view === "samples") await showSamples();
     if (source && source.readyState === EventSource.OPEN) setText(at("connection"), "live");
   } catch (error) {
     if (error.name !== "AbortError") setText(at("connection"), error.message);
@@ -317,7 +336,11 @@ at("run-filter").addEventListener("input", showRuns);
 for (const view of ["examples", "samples"])
   at(view + "-filter").addEventListener("input", later(() => change({ filter: at(view + "-filter").value, from: 0 })));
 at("examples-order").addEventListener("change", () => change({ order: at("examples-order").value, from: 0 }));
-at("tabs").addEventListener("click", (event) => { if (event.target.dataset.view) change({ view: event.target.dataset.view, step: "", from: 0 }); });
+at("tabs").addEventListener("click", (event) => {
+  if (!event.target.dataset.view) return;
+  change({ view: event.target.dataset.view, step: "", from: 0 });
+  if (at("tabs").getBoundingClientRect().top > innerHeight / 2) at("tabs").scrollIntoView();  // what it changes is below
+});
 at("tabs").addEventListener("keydown", (event) => {
   const tabs = [...at("tabs").children], step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step) return;

@@ -109,7 +109,7 @@ TEST(Page, HoldsItsPartsInOrderAndEscaped) {
   page.add_table({{"head"}, {{{"<i>", Tone::bad, "why"}}}});
   page.add_tiles(std::vector<Tile>{{"<name>", "<1>", "<note>"}});
   page.begin_details("more <b>", "<quote>");
-  page.add_quotes(std::vector<Quote>{{"a \"title\"", "<script>alert(1)</script>", Tone::bad}});
+  page.add_quotes(std::vector<Quote>{{"a \"title\"", {{"user<", "<script>alert(1)</script>"}}, Tone::bad}});
   page.end_details();
   page.add_list(std::vector<std::string>{"<li>"});
   page.add_code("a && b");
@@ -123,8 +123,9 @@ TEST(Page, HoldsItsPartsInOrderAndEscaped) {
         "<dt>&lt;name&gt;</dt><dd>&lt;1&gt;<small>&lt;note&gt;</small></dd>",
         "<details><summary>more &lt;b&gt; <bdi>&lt;quote&gt;</bdi></summary>",
         "<section class=\"quote bad\"><h3>a &quot;title&quot;</h3>",
-        ">&lt;script&gt;alert(1)&lt;/script&gt;</div>", "</details>", "<li>&lt;li&gt;</li>",
-        "<pre tabindex=\"0\">a &amp;&amp; b</pre>", "<script>", "</script>"}) {
+        "<p dir=\"auto\"><b dir=\"ltr\">user&lt;</b>&lt;script&gt;alert(1)&lt;/script&gt;</p></div>",
+        "</details>", "<li>&lt;li&gt;</li>", "<pre tabindex=\"0\">a &amp;&amp; b</pre>", "<script>",
+        "</script>"}) {
     at = html.find(part, at);
     ASSERT_NE(at, html.npos) << part;
   }

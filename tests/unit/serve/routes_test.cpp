@@ -93,7 +93,7 @@ TEST_F(Routes, ExamplesAreOrderedFilteredAndPaged) {
   EXPECT_EQ(view["examples"][0]["example"], 0);
   EXPECT_EQ(view["examples"][0]["now"], -10);
   EXPECT_EQ(view["examples"][0]["before"], 0);
-  EXPECT_EQ(view["examples"][0]["responses"][1]["text"], "Bad 0");
+  EXPECT_EQ(view["examples"][0]["responses"][1]["turns"][0]["text"], "Bad 0");
   EXPECT_EQ(view["previous"], 0);
   EXPECT_FALSE(view.contains("next"));
   EXPECT_EQ(get_json("/examples", {{"order", "best"}})["examples"][0]["example"], 49);
@@ -113,14 +113,40 @@ TEST_F(Routes, ExamplesAreOrderedFilteredAndPaged) {
 TEST_F(Routes, SamplesAreCutUnlessOneIsAskedFor) {
   json view = get_json("/samples");
   EXPECT_EQ(view["all"], 2);
-  EXPECT_EQ(view["samples"][0]["prompt"]["text"].get<std::string>().size(), kShownCharacters);
+  EXPECT_EQ(view["samples"][0]["prompt"]["turns"][0]["text"].get<std::string>().size(), kShownCharacters);
   EXPECT_EQ(view["samples"][0]["prompt"]["more"], 9000 - kShownCharacters);
-  EXPECT_EQ(view["samples"][0]["policy"]["text"], "<b>é</b>");
+  EXPECT_EQ(view["samples"][0]["policy"]["turns"][0]["text"], "<b>é</b>");
   EXPECT_FALSE(view["samples"][1].contains("reference"));
   view = get_json("/samples", {{"only", "0"}});
   EXPECT_EQ(view["samples"][0]["prompt"]["more"], 0);
   EXPECT_EQ(get_json("/samples", {{"filter", "É"}})["found"], 0);
   EXPECT_EQ(get_json("/samples", {{"filter", "é"}})["found"], 1);
+}
+
+TEST_F(Routes, ConversationsAreShownAsTurns) {
+  EXPECT_FALSE(get_json("")["chat"]);
+  const std::string prompt = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
+  write("run/eval_examples.jsonl",
+        json{{"example", 0}, {"prompt", prompt}, {"responses", {"Hello", "Go<|im_end|>\n"}}}.dump() + "\n");
+  write("run/samples/step-320.jsonl", json{{"prompt", prompt}, {"policy", "Yes"}}.dump() + "\n");
+  const json user = {{{"role", "user"}, {"text", "Hi"}}};
+  const auto said = [](const char* text) { return json{{{"role", ""}, {"text", text}}}; };
+  const json example = get_json("/examples")["examples"][0], sample = get_json("/samples")["samples"][0];
+  EXPECT_EQ(example["prompt"], json({{"turns", user}, {"more", 0}}));
+  EXPECT_EQ(example["responses"][0]["turns"], said("Hello"));
+  EXPECT_EQ(example["responses"][1]["turns"], said("Go"));
+  EXPECT_EQ(sample["prompt"]["turns"], user);
+  EXPECT_EQ(sample["policy"]["turns"], said("Yes"));
+  EXPECT_TRUE(get_json("")["chat"]);
+}
+
+TEST_F(Routes, LongConversationsAreCut) {
+  const std::string turn = "<|im_start|>user\n" + std::string(kShownCharacters, 'x') + "<|im_end|>\n";
+  write("run/samples/step-320.jsonl", json{{"prompt", turn + turn}, {"policy", "Yes"}}.dump() + "\n");
+  const json cut = get_json("/samples")["samples"][0]["prompt"];
+  EXPECT_EQ(cut["turns"].size(), 1u);
+  EXPECT_EQ(cut["more"], kShownCharacters);
+  EXPECT_EQ(get_json("/samples", {{"only", "0"}})["samples"][0]["prompt"]["turns"].size(), 2u);
 }
 
 TEST_F(Routes, ARunThatHasNothingYet) {
