@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "commands/fetch.h"
 #include "data/statistics.h"
+#include "data/tokenized_prompt.h"
 #include "data/tokenizer_folder.h"
 #include "plan/gather_inputs.h"
 
@@ -18,9 +19,6 @@ namespace {
 
 constexpr std::size_t kSampledPrompts = 1000;  // per source: their mean is within a few percent of all
 constexpr double kBytesPerToken = 4;           // about, in English
-
-// The number of tokens of a text.
-using Measure = std::function<std::int64_t(const std::string& text)>;
 
 std::int64_t rounded(double value) { return std::llround(value); }
 
@@ -54,17 +52,70 @@ struct Sizes {
   }
 };
 
-// Lengths from a sample of the prompts: every n-th, counted n times.
+SampledSource sample_of(const data::Source& source, std::vector<data::PromptText> texts) {
+  SampledSource sample{source, std::max<std::size_t>(1, texts.size() / kSampledPrompts), {}};
+  for (std::size_t i = 0; i < texts.size(); i += sample.step) sample.prompts.push_back(std::move(texts[i]));
+  return sample;
+}
+
+std::vector<data::TokenizedPrompt> tokenize(const SampledSource& sample, const config::RunConfig& run,
+                                            const text::Tokenizer& tokenizer) {
+  const data::Token eos = data::end_of_text(tokenizer);
+  const auto chat = data::chat_of(sample.source, run, tokenizer);
+  std::vector<data::TokenizedPrompt> made(sample.prompts.size());
+  for_each_parallel(made.size(), [&](std::size_t i) {
+    made[i] = data::tokenize_prompt(sample.prompts[i], tokenizer, chat, eos);
+  });
+  return made;
+}
+
+// Examples that are dropped for another reason than their length are counted too.
+plan::CutExamples cuts_of(const SampledSource& sample, const std::vector<data::TokenizedPrompt>& tokenized,
+                          const config::RunConfig& run) {
+  const data::ExampleKind kind = data::example_kind(run.loss);
+  plan::CutExamples cuts{sample.source.name};
+  for (std::size_t i = 0; i < tokenized.size(); ++i) {
+    const std::vector<data::TokenizedText>& texts = tokenized[i].texts;
+    if (texts.empty()) continue;
+    const data::PromptText& prompt = tokenized[i].text_of(sample.prompts[i]);
+    const std::uint32_t count = data::count_examples(data::preferences_of(prompt), kind);
+    for (std::uint32_t number = 0; number < count; ++number) {
+      std::vector<std::span<const data::Token>> responses;
+      std::uint8_t flags = texts[0].flags;
+      for (const std::uint32_t response : data::responses_of(prompt, kind, number)) {
+        responses.emplace_back(texts[response + 1].tokens);
+        flags |= texts[response + 1].flags;
+      }
+      const data::Example example = data::truncate(texts[0].tokens, responses, sample.source.truncation(),
+                                                   run.max_length, run.max_prompt_length);
+      const data::Cut cut = data::cut_of(example, texts[0].tokens, responses, flags);
+      ++cuts.examples;
+      cuts.prompts += cut.prompt;
+      cuts.responses += cut.response;
+      cuts.turns += cut.turns;
+    }
+  }
+  return cuts;
+}
+
+// Lengths and cuts from a sample of the prompts: every n-th, whose lengths are counted n times.
 class SampledLengths {
  public:
-  explicit SampledLengths(Measure measure) : measure_(std::move(measure)) {}
+  void add(const SampledSource& sample, const std::vector<data::TokenizedPrompt>& tokenized) {
+    for (const data::TokenizedPrompt& prompt : tokenized)
+      for (std::size_t i = 0; i < prompt.texts.size(); ++i)
+        add(i == 0 ? prompts_ : responses_, prompt.texts[i].tokens.size(), sample.step);
+  }
 
-  void add(const std::vector<data::PromptText>& texts) {
-    const std::size_t step = std::max<std::size_t>(1, texts.size() / kSampledPrompts);
-    for (std::size_t i = 0; i < texts.size(); i += step) {
-      prompts_.insert(prompts_.end(), step, measure_(texts[i].prompt));
-      for (const std::string& response : texts[i].responses)
-        responses_.insert(responses_.end(), step, measure_(response) + 1);  // with the end of text
+  // Without a tokenizer.
+  void add_bytes(const SampledSource& sample) {
+    const auto tokens = [](const std::string& text) {
+      return std::llround(static_cast<double>(text.size()) / kBytesPerToken);
+    };
+    for (const data::PromptText& prompt : sample.prompts) {
+      add(prompts_, tokens(prompt.prompt), sample.step);
+      for (const std::string& response : prompt.responses)
+        add(responses_, tokens(response) + 1, sample.step);  // with the end of text
     }
   }
 
@@ -73,9 +124,15 @@ class SampledLengths {
   }
 
  private:
-  Measure measure_;
+  template <class Count>
+  static void add(std::vector<std::int64_t>& lengths, Count tokens, std::size_t times) {
+    lengths.insert(lengths.end(), times, static_cast<std::int64_t>(tokens));
+  }
+
   std::vector<std::int64_t> prompts_, responses_;
 };
+
+plan::Cuts no_cuts(const config::RunConfig& run) { return {run.max_length, run.max_prompt_length, {}}; }
 
 std::optional<text::Tokenizer> find_tokenizer(const config::RunConfig& run) {
   const auto folder = data::find_tokenizer_folder(run);
@@ -107,25 +164,29 @@ std::vector<data::PromptText> read(const data::Source& source, const config::Run
   return std::move(texts.prompts);
 }
 
-plan::Lengths count_rows(const config::RunConfig& run, const std::vector<data::Source>& train,
-                         const std::vector<data::Source>& test, const text::Tokenizer* tokenizer,
-                         std::vector<std::string>& notes) {
-  plan::Lengths lengths;
+CountedData count_rows(const config::RunConfig& run, const std::vector<data::Source>& train,
+                       const std::vector<data::Source>& test, const text::Tokenizer* tokenizer,
+                       std::vector<std::string> notes) {
+  CountedData counted{plan::Lengths{}, std::move(notes), {}};
+  plan::Lengths& lengths = *counted.lengths;
   lengths.basis = tokenizer ? plan::LengthBasis::sample : plan::LengthBasis::bytes;
-  SampledLengths sample(tokenizer ? Measure([&](const std::string& text) {
-    return static_cast<std::int64_t>(tokenizer->encode(text).size());
-  })
-                                  : Measure([](const std::string& text) {
-                                      return rounded(static_cast<double>(text.size()) / kBytesPerToken);
-                                    }));
+  lengths.cuts = no_cuts(run);
+  SampledLengths sampled;
   Sizes trained, tested;
   for (const data::Source& source : train) {
-    const std::vector<data::PromptText> texts = read(source, run, notes);
+    std::vector<data::PromptText> texts = read(source, run, counted.notes);
     trained.add(texts, data::weight_of(source, run));
-    sample.add(texts);
+    const SampledSource& sample = counted.sample.emplace_back(sample_of(source, std::move(texts)));
+    if (!tokenizer) {
+      sampled.add_bytes(sample);
+      continue;
+    }
+    const std::vector<data::TokenizedPrompt> tokenized = tokenize(sample, run, *tokenizer);
+    sampled.add(sample, tokenized);
+    lengths.cuts.sources.push_back(cuts_of(sample, tokenized, run));
   }
-  for (const data::Source& source : test) tested.add(read(source, run, notes), 1);
-  sample.finish(lengths);
+  for (const data::Source& source : test) tested.add(read(source, run, counted.notes), 1);
+  sampled.finish(lengths);
   lengths.train_prompts = rounded(trained.examples);
   lengths.train_pairs = rounded(trained.pairs);
   lengths.train_rankings = rounded(trained.rankings);
@@ -137,7 +198,15 @@ plan::Lengths count_rows(const config::RunConfig& run, const std::vector<data::S
   lengths.test_pairs = rounded(tested.pairs);
   lengths.test_rankings = rounded(tested.rankings);
   lengths.test_labels = rounded(tested.labels);
-  return lengths;
+  return counted;
+}
+
+plan::Cuts cuts_of(const data::Examples& train, const config::RunConfig& run) {
+  plan::Cuts cuts = no_cuts(run);
+  for (const data::SourceCounts& counts : train.counts())
+    cuts.sources.push_back({counts.name, counts.distinct, counts.truncated_prompts,
+                            counts.truncated_responses, counts.turns_dropped});
+  return cuts;
 }
 
 // The labelled responses among the examples of a run.
@@ -155,11 +224,12 @@ LabelCounts count_labels(const data::Examples& examples) {
   return counts;
 }
 
+data::TokenCache cache_of(const config::RunConfig& run) { return {plan::folder_of_user(run) / "tokens"}; }
+
 // From the token cache, if it has all of the data.
 std::optional<plan::Lengths> find_counted(const config::RunConfig& run, const text::Tokenizer& tokenizer,
                                           std::vector<std::string>& notes) {
-  data::TokenCache cache;
-  cache.folder = plan::folder_of_user(run) / "tokens";
+  data::TokenCache cache = cache_of(run);
   const auto train = data::Examples::find(run, data::Split::Train, tokenizer, cache);
   if (!train) return std::nullopt;
   std::optional<data::Examples> test;
@@ -169,12 +239,13 @@ std::optional<plan::Lengths> find_counted(const config::RunConfig& run, const te
   }
   for (const std::string& note : cache.notes)
     if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
-  return lengths_of(*train, test ? &*test : nullptr);
+  return lengths_of(*train, test ? &*test : nullptr, run);
 }
 
 }  // namespace
 
-plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test) {
+plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test,
+                         const config::RunConfig& run) {
   const data::SplitSizes sizes = data::sizes_of(train);
   const data::SplitLengths measured = data::measure_lengths(train);
   const std::int64_t examples = train.size(), tested = test ? test->size() : 0;
@@ -196,6 +267,7 @@ plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test
       sizes.rankings == 0 ? 2 : static_cast<double>(sizes.ranked) / static_cast<double>(sizes.rankings);
   lengths.train_ranked = rounded(responses * static_cast<double>(examples));
   lengths.longest_ranking = static_cast<double>(sizes.longest_ranking);
+  lengths.cuts = cuts_of(train, run);
   return lengths;
 }
 
@@ -214,9 +286,23 @@ CountedData count_data(const config::RunConfig& run) {
   const std::optional<text::Tokenizer> tokenizer = find_tokenizer(run);
   if (tokenizer) counted.lengths = find_counted(run, *tokenizer, counted.notes);
   if (!counted.lengths)
-    counted.lengths = count_rows(run, *train, *test, tokenizer ? &*tokenizer : nullptr, counted.notes);
+    counted = count_rows(run, *train, *test, tokenizer ? &*tokenizer : nullptr, counted.notes);
   counted.lengths->name = fmt::format("{}", fmt::join(run.datasets, ", "));
   return counted;
+}
+
+void count_cuts(CountedData& counted, const config::RunConfig& run) {
+  plan::Cuts& cuts = counted.lengths->cuts;
+  const bool is_known = cuts.max_length == run.max_length && cuts.max_prompt_length == run.max_prompt_length;
+  if (is_known || counted.lengths->basis == plan::LengthBasis::bytes) return;
+  const text::Tokenizer tokenizer = *find_tokenizer(run);
+  cuts = no_cuts(run);
+  for (const SampledSource& sample : counted.sample)
+    cuts.sources.push_back(cuts_of(sample, tokenize(sample, run, tokenizer), run));
+  if (counted.lengths->basis == plan::LengthBasis::sample) return;
+  data::TokenCache cache = cache_of(run);
+  if (const auto train = data::Examples::find(run, data::Split::Train, tokenizer, cache))
+    cuts = cuts_of(*train, run);
 }
 
 }  // namespace dpo::commands

@@ -30,13 +30,18 @@ std::int64_t rounded_up(double value, std::int64_t unit) {
   return (static_cast<std::int64_t>(std::ceil(value)) + unit - 1) / unit * unit;
 }
 
-// Few tokens more than the longest texts have. Longer texts than kMost are cut: memory grows with them, and
-// few data sets have many.
+// Longer texts are cut: memory grows with them, and few data sets have many.
+std::int64_t longest_text(std::optional<std::int64_t> context) {
+  constexpr std::int64_t kMost = 4096;
+  return std::min(context.value_or(kMost), kMost);
+}
+
+// Few tokens more than the longest texts have.
 void set_lengths(Resolved& resolved, const plan::Lengths& lengths, std::optional<std::int64_t> context) {
-  constexpr std::int64_t kMost = 4096, kUnit = 64;
+  constexpr std::int64_t kUnit = 64;
   constexpr double kUnseen = 1.1;  // of texts that are not in a sample
   const double margin = lengths.basis == plan::LengthBasis::tokens ? 1 : kUnseen;
-  const std::int64_t most = std::min(context.value_or(kMost), kMost);
+  const std::int64_t most = longest_text(context);
   const std::int64_t prompt = rounded_up(lengths.longest_prompt * margin, kUnit),
                      response = rounded_up(lengths.longest_response * margin, kUnit);
   set(resolved, "max_length", std::min(std::max(prompt + response, kUnit), most));
@@ -54,6 +59,13 @@ std::int64_t batch_for(std::int64_t examples) {
 std::string key_of(const std::string& change) { return change.substr(0, change.find('=')); }
 
 }  // namespace
+
+Resolved with_whole_texts(Resolved resolved, std::optional<std::int64_t> context) {
+  if (resolved.values.defaults != config::Defaults::modern) return resolved;
+  set(resolved, "max_length", longest_text(context));
+  set(resolved, "max_prompt_length", resolved.values.max_length);
+  return resolved;
+}
 
 Resolved with_keys_of_data(Resolved resolved, const plan::Lengths& lengths,
                            std::optional<std::int64_t> context) {

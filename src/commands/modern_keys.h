@@ -8,6 +8,9 @@
 
 namespace dpo::commands {
 
+// Allows the longest texts, where nobody gave lengths: the data are counted with them.
+config::Resolved with_whole_texts(config::Resolved resolved, std::optional<std::int64_t> context);
+
 // Chooses lengths, batch, warm-up and intervals for this data, where nobody gave them.
 config::Resolved with_keys_of_data(config::Resolved resolved, const plan::Lengths& lengths,
                                    std::optional<std::int64_t> context);

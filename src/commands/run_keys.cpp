@@ -55,6 +55,13 @@ void adapt_intervals(Resolved& resolved) {
     change(resolved, "eval_every", run.batch_size, fmt::format("batch_size={}", run.batch_size));
 }
 
+// Whoever asks for a number of samples gets it.
+void adapt_sampling(Resolved& resolved) {
+  if (is_given(resolved, "n_eval_model_samples") && !is_given(resolved, "sample_during_eval"))
+    config::set_default(resolved, "sample_during_eval", config::to_node(config::Sampling::whole),
+                        "n_eval_model_samples is given");
+}
+
 plan::DataFacts facts_of(const config::RunConfig& run) {
   try {
     const std::vector<data::Source> sources = data::find_sources(run, data::Split::Train);
@@ -73,6 +80,7 @@ Resolved adapted(Resolved resolved) {
   for (const std::string& note : data::namesake_notes(resolved.values)) resolved.notes.push_back(note);
   adapt_lengths(resolved);
   adapt_intervals(resolved);
+  adapt_sampling(resolved);
   return resolved;
 }
 
@@ -88,15 +96,16 @@ Resolved adapted_to_data(Resolved resolved, const plan::ExampleUnit& unit) {
 FittedRun fitted(const Resolved& asked, const std::function<void(const std::string& note)>& say) {
   FittedRun run{adapted(asked), {}};
   for (const std::string& note : run.resolved.notes) say(note);
-  run.data = count_data(run.resolved.values);
+  const std::optional<std::int64_t> context = context_of(run.resolved.values);
+  run.data = count_data(with_whole_texts(run.resolved, context).values);
   if (!run.data.lengths) {
     if (const std::string note = config::modern_note(run.resolved); !note.empty()) say(note);
     return run;
   }
-  run.resolved =
-      with_keys_of_data(std::move(run.resolved), *run.data.lengths, context_of(run.resolved.values));
+  run.resolved = with_keys_of_data(std::move(run.resolved), *run.data.lengths, context);
   const plan::ExampleUnit unit = plan::unit_of(run.resolved.values.loss, *run.data.lengths);
   run.resolved = adapted_to_data(std::move(run.resolved), unit);
+  count_cuts(run.data, run.resolved.values);
   for (const std::string& note : run.resolved.notes) say(note);
   if (const std::string note = config::modern_note(run.resolved); !note.empty()) say(note);
   return run;

@@ -105,6 +105,15 @@ std::string name_of(ReferenceScoring scoring) {
   return "";
 }
 
+std::string name_of(Sampling sampling) {
+  switch (sampling) {
+    case Sampling::automatic: return "auto";
+    case Sampling::whole: return "true";
+    case Sampling::none: return "false";
+  }
+  return "";
+}
+
 std::string name_of(Accumulation accumulation) {
   switch (accumulation) {
     case Accumulation::sharded: return "sharded";

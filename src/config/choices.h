@@ -45,6 +45,10 @@ enum class Dtype { float32, bfloat16, float16, automatic };
 // decides.
 enum class ReferenceScoring { automatic, live, cached };
 
+// The texts that a run samples at its evaluations: few and short ones, in a small share of its time; or as
+// many and as long ones as other keys say; or none.
+enum class Sampling { automatic, whole, none };
+
 // What a rank sums over the microbatches of an update: its shard of the gradients, or all of them (no_sync).
 enum class Accumulation { sharded, whole };
 
@@ -90,6 +94,7 @@ std::string name_of(TrainOn train_on);
 std::string name_of(Schedule schedule);
 std::string name_of(Dtype dtype);
 std::string name_of(ReferenceScoring scoring);
+std::string name_of(Sampling sampling);
 std::string name_of(Accumulation accumulation);
 std::string name_of(Divergence divergence);
 std::string name_of(BadRowPolicy policy);

@@ -93,6 +93,13 @@ bool convert(const Node& node, RecomputedLayers& value) {
   return true;
 }
 
+bool convert(const Node& node, Sampling& value) {
+  bool samples = false;
+  const bool is_boolean = convert(node, samples);
+  value = !is_boolean ? Sampling::automatic : samples ? Sampling::whole : Sampling::none;
+  return is_boolean || (node.kind == Kind::Text && node.text == name_of(Sampling::automatic));
+}
+
 bool convert(const Node& node, std::vector<std::string>& value) { return convert_list(node, value); }
 bool convert(const Node& node, std::vector<double>& value) { return convert_list(node, value); }
 
@@ -111,6 +118,10 @@ Node to_node(RecomputedLayers value) {
   if (value.is_automatic()) return to_node(std::string("auto"));
   const bool all = value.count == RecomputedLayers::kAll;
   return all || value.count == 0 ? to_node(all) : to_node(value.count);
+}
+
+Node to_node(Sampling value) {
+  return value == Sampling::automatic ? to_node(name_of(value)) : to_node(value == Sampling::whole);
 }
 
 Node to_node(const std::vector<std::string>& value) { return list_node(value); }

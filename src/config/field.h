@@ -59,6 +59,7 @@ bool convert(const Node& node, double& value);
 bool convert(const Node& node, bool& value);
 bool convert(const Node& node, std::string& value);
 bool convert(const Node& node, RecomputedLayers& value);  // true, false, auto or a number
+bool convert(const Node& node, Sampling& value);          // true, false or auto
 bool convert(const Node& node, std::vector<std::string>& value);
 bool convert(const Node& node, std::vector<double>& value);
 bool convert(const Node& node, std::map<std::string, std::int64_t>& value);
@@ -69,6 +70,7 @@ Node to_node(double value);
 Node to_node(bool value);
 Node to_node(const std::string& value);
 Node to_node(RecomputedLayers value);
+Node to_node(Sampling value);
 Node to_node(const std::vector<std::string>& value);
 Node to_node(const std::vector<double>& value);
 Node to_node(const std::map<std::string, std::int64_t>& value);

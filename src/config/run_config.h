@@ -122,7 +122,7 @@ struct RunConfig {
   std::vector<std::string> datasets;
   std::vector<std::string> local_dirs;
   std::optional<std::string> local_run_dir;
-  bool sample_during_eval = false;
+  Sampling sample_during_eval = Sampling::automatic;
   std::int64_t n_eval_model_samples = 0;
   bool do_first_eval = false;
   double lr = 0;

@@ -59,10 +59,14 @@ std::vector<Field> run_fields() {
             "created."),
       field("local_run_dir", &R::local_run_dir, Effect::none, "null", path("a folder"),
             "The run folder; null: LOCAL_DIR/USER/EXP_NAME_TIME."),
-      field("sample_during_eval", &R::sample_during_eval, Effect::none, "true", yes_or_no(),
-            "Generate text at every evaluation. Slow with FSDPTrainer and TensorParallelTrainer."),
+      field("sample_during_eval", &R::sample_during_eval, Effect::none, "auto",
+            one_of(all_choices<Sampling>()),
+            "Generate text after the first update and at every later evaluation. auto: up to 4 texts of up "
+            "to 64 "
+            "tokens, in at most 5 % of the run's time; true: n_eval_model_samples texts of up to max_length "
+            "tokens, however long that takes. Giving n_eval_model_samples means true."),
       field("n_eval_model_samples", &R::n_eval_model_samples, Effect::none, "16", count_from(1),
-            "Samples to generate per evaluation."),
+            "Samples to generate per evaluation, with sample_during_eval=true."),
       field("do_first_eval", &R::do_first_eval, Effect::none, "true", yes_or_no(),
             "Evaluate once before the first update, unless eval_every is null."),
       field("lr", &R::lr, Effect::result, "5e-7", above_to(0, kLargestRate), "Learning rate after warm-up."),

@@ -84,6 +84,14 @@ Example truncate(std::span<const Token> prompt, std::vector<std::span<const Toke
   return example;
 }
 
+Cut cut_of(const Example& truncated, std::span<const Token> prompt,
+           const std::vector<std::span<const Token>>& responses, std::uint8_t flags) {
+  Cut cut{truncated.prompt.size() < prompt.size(), false, (flags & kTurnsDropped) != 0};
+  for (std::size_t i = 0; i < responses.size(); ++i)
+    cut.response |= truncated.responses[i].size() < responses[i].size();
+  return cut;
+}
+
 std::int64_t ExampleList::add_prompt(std::uint32_t prompt, std::span<const ExampleOrigin> examples,
                                      double weight) {
   const auto before = static_cast<std::int64_t>(std::floor(prompt * weight));
@@ -221,17 +229,18 @@ bool Examples::keeps(const ExampleOrigin& origin, SourceCounts& counts) const {
 void Examples::count(const ExampleOrigin& origin, SourceCounts& counts) const {
   const TokenFile& file = files_[origin.source];
   const Example example = make(origin);
-  const std::vector<std::uint32_t> responses = responses_of(origin);
-  bool cut = false;
+  std::vector<std::span<const Token>> responses;
   std::uint8_t flags = file.prompt_flags(origin.prompt);
-  for (std::size_t i = 0; i < responses.size(); ++i) {
-    cut |= example.responses[i].size() < file.response(origin.prompt, responses[i]).size();
-    flags |= file.response_flags(origin.prompt, responses[i]);
+  for (const std::uint32_t response : responses_of(origin)) {
+    responses.push_back(file.response(origin.prompt, response));
+    flags |= file.response_flags(origin.prompt, response);
   }
-  counts.truncated_responses += cut;
-  counts.truncated_prompts += example.prompt.size() < file.prompt(origin.prompt).size();
+  const Cut cut = cut_of(example, file.prompt(origin.prompt), responses, flags);
+  ++counts.distinct;
+  counts.truncated_responses += cut.response;
+  counts.truncated_prompts += cut.prompt;
+  counts.turns_dropped += cut.turns;
   counts.weighted += example.weight != 1;
-  counts.turns_dropped += (flags & kTurnsDropped) != 0;
   counts.boundaries_moved += (flags & kBoundaryMoved) != 0;
   counts.ends_added += (flags & kEndAdded) != 0;
 }

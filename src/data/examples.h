@@ -38,6 +38,7 @@ struct SourceCounts {
   std::int64_t desirable = 0;        // good ones of these
   // Used pairs, rankings, or for SFT prompts; repeated as the data set's weight says.
   std::int64_t examples = 0;
+  std::int64_t distinct = 0;     // before they are repeated; those below are counted once too
   std::int64_t weighted = 0;     // examples with a weight other than 1
   std::int64_t with_margin = 0;  // pairs with a margin other than 0, even if the examples are rankings
   std::array<std::int64_t, kDropReasons> dropped{};
@@ -53,6 +54,16 @@ struct SourceCounts {
 // long, the prompt to its own limit; if they still are, the responses to max_length - max_prompt_length.
 Example truncate(std::span<const Token> prompt, std::vector<std::span<const Token>> responses,
                  Truncation truncation, std::int64_t max_length, std::int64_t max_prompt_length);
+
+// What an example has lost to max_length.
+struct Cut {
+  bool prompt = false, response = false;
+  bool turns = false;  // of its conversation
+};
+
+// `flags`: of the prompt and the responses (TextFlags).
+Cut cut_of(const Example& truncated, std::span<const Token> prompt,
+           const std::vector<std::span<const Token>>& responses, std::uint8_t flags);
 
 // Where an example comes from.
 struct ExampleOrigin {

@@ -115,22 +115,22 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
       text += fmt::format("    dropped by data.{}: {}\n", kDropReasonKeys[i], c.dropped[i]);
   if (c.turns_dropped > 0)
     text += fmt::format("    too long: turns of the conversation dropped in {:.1f} % of examples\n",
-                        100 * share(c.turns_dropped, c.examples));
+                        100 * share(c.turns_dropped, c.distinct));
   if (c.boundaries_moved > 0)
     text += fmt::format(
         "    the template writes the end of the prompt differently before an answer in {:.1f} % of examples: "
         "the "
         "response begins where both agree\n",
-        100 * share(c.boundaries_moved, c.examples));
+        100 * share(c.boundaries_moved, c.distinct));
   if (c.ends_added > 0)
     text += fmt::format(
         "    the template writes no end of the turn in {:.1f} % of examples: the end-of-text token was "
         "added\n",
-        100 * share(c.ends_added, c.examples));
+        100 * share(c.ends_added, c.distinct));
   if (c.truncated_prompts + c.truncated_responses > 0)
     text += fmt::format("    truncated: the prompt in {:.1f} %, a response in {:.1f} % of examples\n",
-                        100 * share(c.truncated_prompts, c.examples),
-                        100 * share(c.truncated_responses, c.examples));
+                        100 * share(c.truncated_prompts, c.distinct),
+                        100 * share(c.truncated_responses, c.distinct));
   return text;
 }
 

@@ -12,6 +12,7 @@
 #include "config/text.h"
 #include "data/chat.h"
 #include "data/loader.h"
+#include "data/tokenized_prompt.h"
 #include "text/jinja/builtins.h"
 
 namespace dpo::data {
@@ -52,47 +53,6 @@ std::string about(const Source& source, const config::RunConfig& config) {
                      config.model.tokenizer_name_or_path.value_or(config.model.name_or_path));
 }
 
-TokenizedText tokenize(const std::string& text, const text::Tokenizer& tokenizer, Token eos) {
-  TokenizedText result{tokenizer.encode(text), 0, {}};
-  if (result.tokens.empty()) result.flags |= kIsEmpty;
-  if (std::find(result.tokens.begin(), result.tokens.end(), eos) != result.tokens.end())
-    result.flags |= kHasEos;
-  return result;
-}
-
-// The prompt, then its responses.
-std::vector<TokenizedText> tokenize(const PromptText& prompt, const text::Tokenizer& tokenizer, Token eos) {
-  std::vector<TokenizedText> texts = {tokenize(prompt.prompt, tokenizer, eos)};
-  for (const std::string& response : prompt.responses) {
-    texts.push_back(tokenize(response, tokenizer, eos));
-    texts.back().tokens.push_back(eos);
-  }
-  return texts;
-}
-
-// A prompt with its responses in tokens, and what is wrong with rows that it has lost.
-struct TokenizedPrompt {
-  struct Refused {
-    RowOrigin row;
-    std::string problem;
-  };
-  std::vector<TokenizedText> texts;  // none if no row is left
-  std::vector<Refused> refused;
-  std::optional<PromptText> rest;  // the prompt without refused rows
-
-  void make(const PromptText& prompt, const text::Tokenizer& tokenizer,
-            const std::optional<ChatTokenizer>& chat, Token eos) {
-    const PromptText* left = &prompt;
-    while (texts.empty() && !left->responses.empty()) try {
-        texts = chat ? chat->tokenize(*left) : tokenize(*left, tokenizer, eos);
-      } catch (const ChatError& error) {
-        refused.push_back({left->origins.at(error.response), error.what()});
-        rest = without_row(*left, refused.back().row);
-        left = &*rest;
-      }
-  }
-};
-
 // A refused prompt keeps its number: the order of an epoch counts prompts.
 void write_refused(TokenFileWriter& writer) {
   PromptText empty;
@@ -113,8 +73,9 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
   const auto next_block = [&]() -> std::optional<std::vector<TokenizedPrompt>> {
     if (begin == prompts.size()) return std::nullopt;
     std::vector<TokenizedPrompt> block(std::min(kBlock, prompts.size() - begin));
-    for_each_parallel(block.size(),
-                      [&](std::size_t i) { block[i].make(prompts[begin + i], tokenizer, chat, eos); });
+    for_each_parallel(block.size(), [&](std::size_t i) {
+      block[i] = tokenize_prompt(prompts[begin + i], tokenizer, chat, eos);
+    });
     begin += block.size();
     return block;
   };
@@ -127,7 +88,7 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
         write_refused(writer);
         continue;
       }
-      writer.begin_prompt(made.rest ? *made.rest : prompt);
+      writer.begin_prompt(made.text_of(prompt));
       for (const TokenizedText& text : made.texts) writer.add_text(text.tokens, text.flags, text.unscored);
     }
     if (progress)
@@ -144,11 +105,6 @@ void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<s
   notes.push_back(fmt::format("{}: skipped {} that cannot be read; the first:", config::shown(source.name),
                               plural(texts.bad_rows, "row")));
   notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
-}
-
-std::optional<ChatTokenizer> chat_of(const Source& source, const config::RunConfig& config,
-                                     const text::Tokenizer& tokenizer) {
-  return source.chat ? std::optional<ChatTokenizer>(std::in_place, config, tokenizer) : std::nullopt;
 }
 
 // Which template, so that a wrong one is seen.

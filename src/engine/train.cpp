@@ -183,7 +183,7 @@ std::string with_remedies(const plan::Finding& finding) {
 Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::RunData& data,
                    const train::Listener& listener) {
   Judged judged{in, {}};
-  judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr);
+  judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr, data.config);
   judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
   judged.in.unmeasured.clear();
   if (plan.reference != plan::ReferenceMode::none)  // as decided before
@@ -204,6 +204,15 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
 config::RecomputedLayers agreed(const plan::Plan& plan, comm::Group& all) {
   const std::string own = std::to_string(plan.resolved.activation_checkpointing.count);
   return {std::stoll(comm::broadcast_text(all, own, 0))};
+}
+
+// Plans may differ where machines do, but all ranks sample the same texts.
+plan::Sampled agreed_samples(const plan::Plan& plan, comm::Group& all) {
+  const auto agreed = [&all](std::int64_t own) {
+    return std::stoll(comm::broadcast_text(all, std::to_string(own), 0));
+  };
+  const plan::Sampled& own = plan.timing.sampled;
+  return {agreed(own.texts), agreed(own.tokens), own.seconds};
 }
 
 void say_if_changed(const plan::Plan& plan, const config::RunConfig& run, const plan::Inputs& in,
@@ -261,6 +270,7 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
   run::PreparedRun prepared = run::prepare_run(plan, start.checkpoint, early, world, [&](run::RunData& data) {
     judged = judge_again(in, plan, data, early);
     data.config.activation_checkpointing = agreed(judged.plan, *world.all);
+    data.sampled = agreed_samples(judged.plan, *world.all);
     say_if_changed(plan, data.config, in, early);
   });
   if (world.all->rank() != 0) {

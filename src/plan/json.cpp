@@ -67,6 +67,8 @@ json time(const Timing& t) {
           {"training_hours", t.training_hours},
           {"evaluation_hours", t.evaluation_hours},
           {"reference_hours", t.reference_hours},
+          {"sampled_texts", t.sampled.texts},
+          {"sampling_hours", t.sampling_hours},
           {"checkpoints", t.checkpoints},
           {"checkpoint_hours", t.checkpoint_hours},
           {"total_hours", t.total_hours()},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <tuple>
@@ -28,6 +29,20 @@ UsualBeta usual_beta(const config::LossConfig& loss) {
   for (const UsualBeta& other : kOtherBetas)
     if (other.loss == loss.name) return other;
   return {loss.name, 0.01, 1, "0.1 to 0.5"};
+}
+
+// "pairs.jsonl: of 1,000 sampled examples 790 lose turns of the conversation, 3 have a cut response"
+std::string losses_text(const CutExamples& source, LengthBasis basis) {
+  std::vector<std::string> losses;
+  const auto add = [&](std::int64_t count, const char* one, const char* many) {
+    if (count > 0) losses.push_back(fmt::format("{} {}", with_commas(count), count == 1 ? one : many));
+  };
+  add(source.turns, "loses turns of the conversation", "lose turns of the conversation");
+  add(source.prompts, "has a cut prompt", "have a cut prompt");
+  add(source.responses, "has a cut response", "have a cut response");
+  return fmt::format("{}: of {}{} {} {}", source.source, with_commas(source.examples),
+                     basis == LengthBasis::tokens ? "" : " sampled",
+                     source.examples == 1 ? "example" : "examples", fmt::join(losses, ", "));
 }
 
 }  // namespace
@@ -212,6 +227,32 @@ std::optional<Finding> lengths(const Facts& f) {
                   "times are a guess, and errors that depend on them are warnings; run 'dpo data ... "
                   "--lengths FILE' where the data is, then plan with plan.lengths=FILE",
                   fmt::join(f.w.in.unmeasured, ", "), known.name, count, tokens));
+}
+
+std::optional<Finding> truncation(const Facts& f) {
+  constexpr const char* id = "truncation";
+  constexpr double kMany = 0.1;  // of the examples of a source
+  const Cuts& cuts = f.w.in.lengths.cuts;
+  if (cuts.sources.empty() || cuts.max_length != f.run.max_length ||
+      cuts.max_prompt_length != f.run.max_prompt_length)
+    return std::nullopt;
+  std::vector<std::string> found;
+  bool is_much = false;
+  for (const CutExamples& source : cuts.sources) {
+    const std::int64_t most = std::max({source.prompts, source.responses, source.turns});
+    is_much |= to_double(most) > kMany * to_double(source.examples);
+    if (most > 0) found.push_back(losses_text(source, f.w.in.lengths.basis));
+  }
+  if (found.empty()) return ok(id, fmt::format("max_length={} cuts no example", f.run.max_length));
+  const std::string losses = fmt::format("{}", fmt::join(found, "; "));
+  if (!is_much) return ok(id, losses);
+  const std::string advice =
+      f.run.max_length < f.w.in.shape.context
+          ? fmt::format("try a larger max_length (the model's context is {})", f.w.in.shape.context)
+          : "max_length is the model's whole context";
+  return warning(id, fmt::format("{}. The model does not see what is cut, with max_length={} and "
+                                 "max_prompt_length={}; {}. 'dpo data' shows the lengths",
+                                 losses, f.run.max_length, f.run.max_prompt_length, advice));
 }
 
 std::optional<Finding> full_batch(const Facts& f) {

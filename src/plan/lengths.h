@@ -10,6 +10,20 @@ namespace dpo::plan {
 // sample tokenized, or with everything tokenized.
 enum class LengthBasis { statistics, bytes, sample, tokens };
 
+// Examples of a data set that lose something to max_length.
+struct CutExamples {
+  std::string source;
+  std::int64_t examples = 0;  // that were looked at
+  std::int64_t prompts = 0, responses = 0;
+  std::int64_t turns = 0;  // examples that lose turns of their conversation
+};
+
+// Counted for these limits only.
+struct Cuts {
+  std::int64_t max_length = 0, max_prompt_length = 0;
+  std::vector<CutExamples> sources{};
+};
+
 // How long the texts of a data set are, in tokens before truncation, and how many there are.
 struct Lengths {
   std::string name;
@@ -23,6 +37,7 @@ struct Lengths {
   double longest_prompt = 0, longest_response = 0;
   double longest_ranking = 2;  // in responses
   double scored = 1;           // share of the responses' tokens that the head computes
+  Cuts cuts{};                 // of the examples in a sample, or of all (`basis`)
 };
 
 Lengths load_lengths(const std::string& name_or_file);

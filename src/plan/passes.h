@@ -29,6 +29,7 @@ struct MicrobatchTime {
 // scoring without gradients, by KTO, which scores every prompt with the responses of another example, and by
 // losses that compare examples, which score the whole batch before its gradients.
 MicrobatchTime training_pass(const Workload& w);
+MicrobatchTime policy_pass(const Workload& w);  // forward only
 MicrobatchTime reference_pass(const Workload& w);
 MicrobatchTime scoring_pass(const Workload& w);
 

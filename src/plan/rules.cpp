@@ -145,7 +145,7 @@ std::vector<Finding> check_rules(const Workload& w, const Plan& plan) {
                            offload,       disk,          host_memory,     eval_every,      save_every,
                            best_metric,   eval_batch,    prompt_room,     context,         loss_scale,
                            adapter,       base_dtype,    experts,         reference_model, mismatched,
-                           label_balance, lengths,       warmup,          known_settings})
+                           label_balance, lengths,       truncation,      warmup,          known_settings})
     if (std::optional<Finding> finding = rule(facts)) findings.push_back(std::move(*finding));
   if (w.in.run.plan.strict)
     for (Finding& finding : findings)

@@ -67,6 +67,6 @@ Rule eval_every, save_every, best_metric, eval_batch;
 
 // What a run learns from, and how fast (learning_rules.cpp).
 Rule prompt_room, context, loss_scale, adapter, base_dtype, experts, reference_model, mismatched,
-    label_balance, lengths, full_batch, warmup, known_settings;
+    label_balance, lengths, truncation, full_batch, warmup, known_settings;
 
 }  // namespace dpo::plan

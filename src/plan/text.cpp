@@ -124,12 +124,37 @@ std::string memory_text(const Plan& plan, const Paint& paint) {
   return out;
 }
 
+std::string evaluations_text(const Plan& plan, const Inputs& in) {
+  const Timing& t = plan.timing;
+  const double seconds = t.evaluation_hours * 3600;
+  const std::string first =
+      plan.resolved.do_first_eval ? "; one is before the first update (do_first_eval=false skips it)" : "";
+  return fmt::format("{} of that: {} of {}, {} each{}", rough_duration(seconds),
+                     plural(t.evaluations, "evaluation"),
+                     plural(evaluation_of(in).examples, unit_of(plan.resolved.loss, in.lengths).name),
+                     rough_duration(seconds / to_double(t.evaluations)), first);
+}
+
+std::string samples_text(const Plan& plan) {
+  const Timing& t = plan.timing;
+  const bool is_auto = plan.resolved.sample_during_eval == config::Sampling::automatic;
+  if (t.samplings == 0)
+    return is_auto ? "none: they would take more than 5 % of the run (sample_during_eval=true draws them)"
+                   : "none: sample_during_eval=false";
+  const bool has_reference = plan.reference != ReferenceMode::none;
+  return fmt::format("{} of that: {} of up to {}, {} from the policy{}",
+                     rough_duration(t.sampling_hours * 3600), plural(t.sampled.texts, "text"),
+                     plural(t.sampled.tokens, "token"), plural(t.samplings - (has_reference ? 1 : 0), "time"),
+                     has_reference ? " and once from the reference" : "");
+}
+
 std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
   const Timing& t = plan.timing;
   const std::string unit = unit_of(plan.resolved.loss, in.lengths).name;
   std::string out = "\n" + paint.bold("Time") + "\n";
   const auto line = [&out](const char* name, const std::string& text) {
-    out += fmt::format("  {:<20} {}\n", name, text);
+    constexpr std::size_t kIndent = 23;
+    out += fmt::format("  {:<{}}{}\n", name, kIndent - 2, wrap_words(text, kIndent, kWidth));
   };
   const std::string exchange =
       t.gradient_reduction > 0 ? fmt::format(", gradient reduction {}", exact_duration(t.gradient_reduction))
@@ -149,9 +174,11 @@ std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
   line("run",
        fmt::format("{} over {}, {}, {}: {}", plural(t.updates, "update"), plural(t.examples, unit),
                    evaluations, plural(t.checkpoints, "checkpoint"), rough_duration(t.total_hours() * 3600)));
+  if (t.evaluations > 0) line("evaluations", evaluations_text(plan, in));
   if (t.reference_hours > 0)
-    line("reference",
-         rough_duration(t.reference_hours * 3600) + " of that: its scores are computed once, at the start");
+    line("reference scores",
+         rough_duration(t.reference_hours * 3600) + " of that: computed once, before the first update");
+  if (t.evaluations > 0) line("samples", samples_text(plan));
   // 0: the device's file does not have its power, or its price.
   std::vector<std::string> known;
   if (t.energy_kwh > 0)

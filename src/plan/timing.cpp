@@ -72,16 +72,14 @@ std::int64_t examples_of_run(const Inputs& in) {
   return batches * batch;
 }
 
-// Samples of one model, all prompts in one batch: bound by reading or gathering the weights once per token,
-// or by computing.
-double sampling_seconds(const Workload& w) {
-  const config::RunConfig& run = w.in.run;
-  if (!run.sample_during_eval) return 0;
-  const double new_tokens =
-      std::max(0.0, to_double(run.max_length) - (w.example.mean - w.example.response_mean));
+double mean_prompt(const Workload& w) { return w.example.mean - w.example.response_mean; }
+
+// Samples of one model, all prompts in one batch. On a GPU a token is bound by reading or gathering the
+// weights, or by computing. A CPU does both in turn, and products of a few rows are slow there: SmolLM2-135M
+// took 35, 85 and 135 ms of one Sapphire Rapids core for a token of 1, 4 and 16 texts in float32.
+double sampling_seconds(const Workload& w, std::int64_t texts, double tokens) {
   const double weight = to_double(w.precision.weights);
   const double active = to_double(w.in.table->active_count()) / to_double(w.mesh.tensor);
-  const double texts = to_double(std::min(run.n_eval_model_samples, evaluation_of(w.in).examples));
   const double reading =
       to_double(w.in.table->count()) / to_double(w.mesh.tensor) * weight / w.machine.device.memory_bandwidth;
   double expanding = 0, gathering = 0;
@@ -89,7 +87,32 @@ double sampling_seconds(const Workload& w) {
     expanding += expanding_seconds(w, block);
     gathering += bytes_to_gather(w, block, weight) * ring_share(w.mesh.shard) / shard_bus(w);
   }
-  return new_tokens * (expanding + std::max({reading, gathering, active * 2 * texts / flops_per_second(w)}));
+  constexpr double kFewRows = 3;
+  const double computing = active * 2 * to_double(texts) / flops_per_second(w);
+  const double on_cpu = w.machine.device.is_cpu ? reading + kFewRows * computing : 0;
+  const double prompts = policy_pass(w).elapsed * to_double(texts) * mean_prompt(w) / w.tokens;
+  return prompts + tokens * (expanding + std::max({reading, gathering, computing, on_cpu}));
+}
+
+// The rest of max_length after a prompt.
+double room_for_samples(const Workload& w) {
+  return std::max(1.0, to_double(w.in.run.max_length) - mean_prompt(w));
+}
+
+// With sample_during_eval=auto, as many texts, and then as many tokens, as take `seconds` for one model by
+// this plan. A busy machine gets more time, but not without end: then texts are cut.
+Sampled few_samples(const Workload& w, std::int64_t most, double seconds) {
+  constexpr std::int64_t kTexts = 4, kTokens = 64, kLeast = 16;  // shorter texts say little
+  constexpr double kPatience = 3;
+  constexpr double kMostOnCpu = 5, kLeastLimit = 3;  // seconds
+  if (w.machine.device.is_cpu) seconds = std::min(seconds, kMostOnCpu);
+  Sampled sampled{std::min(kTexts, most), kTokens, std::max(kPatience * seconds, kLeastLimit)};
+  const auto takes_too_long = [&](std::int64_t tokens) {
+    return sampling_seconds(w, sampled.texts, to_double(tokens)) > seconds;
+  };
+  while (sampled.texts > 0 && takes_too_long(kLeast)) --sampled.texts;
+  while (sampled.tokens > kLeast && takes_too_long(sampled.tokens)) --sampled.tokens;
+  return sampled;
 }
 
 std::int64_t count_evaluations(const Timing& t, const Workload& w,
@@ -112,17 +135,38 @@ double seconds_of(const MicrobatchTime& pass, const Workload& w, std::int64_t ex
 
 double evaluation_seconds(const Workload& w) {
   const double passes = loss::is_unpaired(loss_of(w)) ? 2 : 1;
-  return passes * seconds_of(scoring_pass(w), w, evaluation_of(w.in).examples) + sampling_seconds(w);
+  return passes * seconds_of(scoring_pass(w), w, evaluation_of(w.in).examples);
 }
 
-// What the reference computes before the run: its samples, and its scores where they are cached.
+// The scores of a cached reference.
 double reference_seconds(const Workload& w, const Timing& t) {
-  if (w.reference == ReferenceMode::none) return 0;
-  double seconds = t.evaluations > 0 ? sampling_seconds(w) : 0;
-  if (w.reference != ReferenceMode::cached) return seconds;
+  if (w.reference != ReferenceMode::cached) return 0;
   const std::int64_t rows = std::min(t.examples, unit_of(w.in.run.loss, w.in.lengths).in_epoch);
   const std::int64_t evaluated = t.evaluations > 0 ? evaluation_of(w.in).examples : 0;
-  return seconds + seconds_of(reference_pass(w), w, rows + evaluated);
+  return seconds_of(reference_pass(w), w, rows + evaluated);
+}
+
+// How often a model samples: the policy after the first update, in place of the evaluation before it, and at
+// the later evaluations; the reference once.
+std::int64_t count_samplings(const Workload& w, const Timing& t, const Intervals& intervals) {
+  if (w.in.run.sample_during_eval == config::Sampling::none || t.evaluations == 0) return 0;
+  const bool is_evaluated_then = t.updates == 1 || *intervals.evaluate == w.in.run.batch_size;
+  const bool one_less = w.in.run.do_first_eval && is_evaluated_then;
+  return t.evaluations - (one_less ? 1 : 0) + (w.reference == ReferenceMode::none ? 0 : 1);
+}
+
+void add_sampling(Timing& t, const Workload& w, const Intervals& intervals) {
+  constexpr double kShare = 0.05;  // of the run's time
+  t.samplings = count_samplings(w, t, intervals);
+  if (t.samplings == 0) return;
+  const std::int64_t examples = evaluation_of(w.in).examples;
+  if (w.in.run.sample_during_eval == config::Sampling::whole)
+    t.sampled = {std::min(w.in.run.n_eval_model_samples, examples), w.in.run.max_length, std::nullopt};
+  else
+    t.sampled = few_samples(w, examples, kShare * t.total_hours() * 3600 / to_double(t.samplings));
+  if (t.sampled.texts == 0) t.samplings = 0;
+  const double tokens = std::min(room_for_samples(w), to_double(t.sampled.tokens));
+  t.sampling_hours = to_double(t.samplings) * sampling_seconds(w, t.sampled.texts, tokens) / 3600;
 }
 
 // A checkpoint is copied while the run waits and written in the background; the next checkpoint and the end
@@ -147,6 +191,7 @@ void add_whole_run(Timing& t, const Workload& w, const Intervals& intervals) {
   t.evaluation_hours = to_double(t.evaluations) * evaluation_seconds(w) / 3600;
   t.reference_hours = reference_seconds(w, t) / 3600;
   t.checkpoint_hours = checkpoint_seconds(w, t, intervals) / 3600;
+  add_sampling(t, w, intervals);
   const double devices = to_double(w.devices());
   t.energy_kwh = t.total_hours() * w.machine.device.watts * devices / 1000;
   t.cost_usd = t.total_hours() * w.machine.device.usd_per_hour * devices;

@@ -13,6 +13,13 @@ struct TokenThreshold {
   double beat_one_gpu = 0;  // below this, all GPUs together are slower than one alone
 };
 
+// The texts that a model of the run samples at a time.
+struct Sampled {
+  std::int64_t texts = 0;           // 0: the run has none
+  std::int64_t tokens = 0;          // of each at most; max_length may end it before
+  std::optional<double> seconds{};  // after which texts are cut; nullopt: no limit
+};
+
 struct Timing {
   MicrobatchTime microbatch;
   double gradient_reduction = 0;  // seconds per update, after the last backward pass
@@ -30,14 +37,17 @@ struct Timing {
   std::int64_t evaluations = 0;
   double training_hours = 0;
   std::int64_t checkpoints = 0;  // written, whether or not they are kept
-  double evaluation_hours = 0;   // sampling included
-  double reference_hours = 0;    // scoring the data once for a cached reference
-  double checkpoint_hours = 0;   // spent waiting for them
+  double evaluation_hours = 0;
+  double reference_hours = 0;  // scoring the data once for a cached reference
+  Sampled sampled;             // at each of the policy's evaluations, and once from the reference
+  std::int64_t samplings = 0;  // of policy and reference together
+  double sampling_hours = 0;
+  double checkpoint_hours = 0;  // spent waiting for them
   double energy_kwh = 0;
   double cost_usd = 0;
 
   double total_hours() const {
-    return training_hours + evaluation_hours + reference_hours + checkpoint_hours;
+    return training_hours + evaluation_hours + reference_hours + sampling_hours + checkpoint_hours;
   }
 };
 

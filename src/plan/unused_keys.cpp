@@ -44,7 +44,9 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
        run.loss.reference_free ? "loss.reference_free=true"
                                : fmt::format("loss={} has no reference", name_of(run.loss.name))},
       {{"eval_batch_size", "n_eval_examples", "n_eval_model_samples"}, !run.eval_every, "eval_every=null"},
-      {{"n_eval_model_samples"}, !run.sample_during_eval, "sample_during_eval=false"},
+      {{"n_eval_model_samples"},
+       run.sample_during_eval != config::Sampling::whole,
+       "sample_during_eval=" + name_of(run.sample_during_eval)},
       {{"save_every", "keep_last", "best_metric", "wandb.entity", "wandb.project", "mlflow.tracking_uri",
         "mlflow.experiment"},
        run.debug,

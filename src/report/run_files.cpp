@@ -131,8 +131,11 @@ std::set<std::int64_t> find_texts(const fs::path& file, const std::string& text)
 std::vector<SampleLine> read_samples(const fs::path& file, std::size_t most) {
   std::vector<SampleLine> samples;
   for_objects(file, [&](const json& line) {
-    SampleLine sample{text_at(line, "prompt"), text_at(line, "policy"), std::nullopt};
-    if (line.contains("reference")) sample.reference = text_at(line, "reference");
+    const auto text = [&](const char* name, const char* cut) {
+      return text_at(line, name) + (line.contains(cut) ? " [cut]" : "");
+    };
+    SampleLine sample{text_at(line, "prompt"), text("policy", "policy_cut"), std::nullopt};
+    if (line.contains("reference")) sample.reference = text("reference", "reference_cut");
     samples.push_back(std::move(sample));
     return samples.size() < most;
   });

@@ -137,7 +137,10 @@ std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
   return report(std::move(noticed));
 }
 
-std::vector<RunWarning> Diagnosis::after_samples(std::span<const Sample> samples) {
+// Samples that a limit has cut say nothing about lengths and ends.
+std::vector<RunWarning> Diagnosis::after_samples(std::span<const Sample> all) {
+  std::vector<Sample> samples;
+  std::ranges::remove_copy_if(all, std::back_inserter(samples), &Sample::cut);
   if (samples.size() < kEnoughSamples) return {};
   const SampleMeans now{mean_of(samples, [](const Sample& s) { return static_cast<double>(s.tokens); }),
                         mean_of(samples, [](const Sample& s) { return s.ended ? 1.0 : 0.0; })};
@@ -146,7 +149,7 @@ std::vector<RunWarning> Diagnosis::after_samples(std::span<const Sample> samples
   if (now.tokens > kGrowth * first_samples_->tokens)
     noticed.push_back(
         {"longer", fmt::format("sampled responses get longer: {:.0f} tokens on average, {:.0f} at "
-                               "the first evaluation. If the chosen responses are the longer ones, "
+                               "the first samples. If the chosen responses are the longer ones, "
                                "the model may be learning length. Try a loss that divides by length "
                                "(loss=sigmoid_norm, simpo) or a higher loss.beta.",
                                now.tokens, first_samples_->tokens)});

@@ -30,7 +30,7 @@ class Diagnosis {
   std::vector<RunWarning> after_loading(std::span<const data::SourceCounts> counts);
   std::vector<RunWarning> after_update(const Metrics& metrics);
   std::vector<RunWarning> after_evaluation(const Metrics& metrics);
-  std::vector<RunWarning> after_samples(std::span<const Sample> samples);
+  std::vector<RunWarning> after_samples(std::span<const Sample> all);
 
   const std::vector<RunWarning>& warnings() const { return warnings_; }
 

@@ -56,12 +56,13 @@ void remove_unfinished(const fs::path& run) {
   }
 }
 
-// Evaluations that come again, or do not if they are due at other steps now.
-void remove_later_evaluations(const fs::path& run, std::int64_t evaluated) {
+// Evaluations and samples that come again, or do not if they are due at other steps now.
+void remove_later_evaluations(const fs::path& run, const RunState& run_state) {
+  const std::int64_t end = run_state.examples + (run_state.evaluated == run_state.examples ? 1 : 0);
   for (const fs::path& folder : {run / "eval", run / "samples"}) {
     std::error_code none;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, none))
-      if (const auto step = step_of(entry.path().stem()); step && *step > evaluated) fs::remove(entry.path());
+      if (const auto step = step_of(entry.path().stem()); step && *step >= end) fs::remove(entry.path());
   }
 }
 
@@ -121,7 +122,7 @@ RunFolder::RunFolder(FolderClaim claim, const RunState& run_state)
   remove_unfinished(path_);
   const fs::path file = path_ / "metrics.jsonl";
   if (fs::exists(file)) {
-    remove_later_evaluations(path_, run_state.evaluated);
+    remove_later_evaluations(path_, run_state);
     std::ifstream lines(file, std::ios::binary);
     const std::uint64_t size = bytes_until(lines, run_state);
     keep_beginning(file, size);

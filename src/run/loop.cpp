@@ -37,7 +37,8 @@ class TrainingLoop {
         writer_(folder.path(), run.config.keep_last, part_),
         batches_(run.train, run.training),
         log_(folder, listener, run.config, batches_.size()),
-        saved_(run.resumed.value_or(-1)) {}
+        saved_(run.resumed.value_or(-1)),
+        sampled_(run.run_state.evaluated) {}
 
   Outcome execute() {
     try {
@@ -56,6 +57,7 @@ class TrainingLoop {
     log_.write_examples(run_.evaluation, run_.tokenizer);
     while (true) {
       if (is_evaluation_due() && !evaluate()) return stop();
+      if (is_first_sampling_due() && !sample_first()) return stop();
       if (is_at_end()) break;
       train_on(batches_.next(run_.run_state.updates));
       if (writer_.check()) log_.after_saving();  // a full disk should not be found hours later
@@ -87,6 +89,13 @@ class TrainingLoop {
     return is_at_end() || examples % *every == 0;
   }
 
+  // In place of the evaluation before the first update, so that nobody waits for texts before that.
+  bool is_first_sampling_due() const {
+    const config::RunConfig& config = run_.config;
+    return run_.sampled.texts > 0 && config.eval_every && config.do_first_eval &&
+           run_.run_state.updates == 1 && sampled_ != run_.run_state.examples;
+  }
+
   bool is_save_due() const {
     const std::int64_t examples = run_.run_state.examples;
     const std::optional<std::int64_t>& every = run_.config.save_every;
@@ -109,10 +118,11 @@ class TrainingLoop {
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
     // Before anything is logged, so that an evaluation is logged once, whenever a signal comes.
-    const std::optional<std::vector<Sample>> samples = sample();
-    if (!samples) return false;
+    const bool is_sampling_due = run_.sampled.texts > 0 && run_.run_state.updates > 0;
+    std::optional<std::vector<Sample>> samples;
+    if (is_sampling_due && !(samples = sample())) return false;
     log_.after_evaluation(metrics, records, run_.run_state, run_.state.loss.beta);
-    if (run_.config.sample_during_eval) log_.after_samples(*samples, run_.reference_samples, run_.run_state);
+    if (samples) write_samples(*samples);
     log_.write_report();
     run_.run_state.evaluated = run_.run_state.examples;
     if (is_save_due()) save(is_new_best(run_.run_state, metrics, run_.config));
@@ -217,19 +227,42 @@ class TrainingLoop {
     if (writer_.finish()) log_.after_saving();
   }
 
-  // None if the run has none; null if a signal stopped them.
-  std::optional<std::vector<Sample>> sample() const {
-    if (!run_.config.sample_during_eval) return std::vector<Sample>();
-    const auto on_step = [&](std::int64_t done, std::int64_t all) {
-      if (train::any_rank_asked_to_stop(mesh())) throw SamplesStopped();
-      listener_.progress("sampling", done, all, "tokens at most");
-    };
+  // False if a signal stopped it; the resumed run does it again.
+  bool sample_first() {
+    const std::optional<std::vector<Sample>> samples = sample();
+    if (!samples) return false;
+    write_samples(*samples);
+    log_.write_report();
+    return true;
+  }
+
+  void write_samples(const std::vector<Sample>& samples) {
+    log_.after_samples(samples, run_.reference_samples, run_.run_state);
+    sampled_ = run_.run_state.examples;
+  }
+
+  // Null if a signal stopped it.
+  std::optional<std::vector<Sample>> sample() {
     try {
-      return draw_samples(run_.state.policy.model(), run_.state.policy.store(), run_.evaluation,
-                          run_.tokenizer, run_.ends, run_.config, *mesh().all, on_step);
+      // The reference does not change, so it is sampled from only once.
+      const train::ReferenceModel* const reference = run_.state.reference->model();
+      if (reference && run_.reference_samples.empty())
+        run_.reference_samples =
+            samples_of(reference->local.model(), reference->local.store(), "sampling from the reference");
+      return samples_of(run_.state.policy.model(), run_.state.policy.store(), "sampling");
     } catch (const SamplesStopped&) {
       return std::nullopt;
     }
+  }
+
+  std::vector<Sample> samples_of(const model::Model& model, model::Store& store,
+                                 const std::string& what) const {
+    const auto on_step = [&](std::int64_t done, std::int64_t all) {
+      if (train::any_rank_asked_to_stop(mesh())) throw SamplesStopped();
+      listener_.progress(what, done, all, "tokens at most");
+    };
+    return draw_samples(model, store, run_.evaluation, run_.tokenizer, run_.ends, run_.config, run_.sampled,
+                        *mesh().all, on_step);
   }
 
   // MFU is known only if the plan was made for this device, so not on a CPU.
@@ -264,7 +297,8 @@ class TrainingLoop {
   CheckpointWriter writer_;
   train::OrderedBatches batches_;
   RunLog log_;
-  std::int64_t saved_;  // examples at the last checkpoint; -1: there is none
+  std::int64_t saved_;    // examples at the last checkpoint; -1: there is none
+  std::int64_t sampled_;  // the same of the last samples
 };
 
 }  // namespace

@@ -75,13 +75,15 @@ void RunLog::say_tracker_notes() {
 
 void RunLog::replay_history() {
   folder_.replay(0, [this](const Metrics& metrics) {
-    if (!is_evaluation(metrics)) {
+    const bool has_evaluated = is_evaluation(metrics);
+    if (has_evaluated) {
+      remember(metrics);
+      diagnosis_.after_evaluation(metrics);
+    } else {
       diagnosis_.after_update(metrics);
-      return;
     }
-    remember(metrics);
-    diagnosis_.after_evaluation(metrics);
-    diagnosis_.after_samples(read_samples(folder_.path(), value_of(metrics, "counters/examples")));
+    if (has_evaluated || value_of(metrics, "counters/updates") == 1)
+      diagnosis_.after_samples(read_samples(folder_.path(), value_of(metrics, "counters/examples")));
   });
 }
 

@@ -73,6 +73,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   }
   RunData data{plan,
                config,
+               plan.timing.sampled,
                std::move(tokenizer),
                std::move(train),
                std::move(test),
@@ -154,22 +155,21 @@ Identity identity_of_frozen(const std::optional<FrozenModel>& reference,
   return now;
 }
 
-// A cached reference keeps only its scores of the data, not the model.
+// A cached reference keeps only its scores of the data, not the model, so it is sampled from here.
 std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> frozen, const RunData& data,
                                                  const shard::Mesh& mesh, const train::Listener& listener,
                                                  std::vector<Sample>& samples) {
   if (!frozen) return train::no_reference();
   const config::RunConfig& config = data.config;
   train::ReferenceModel& reference = frozen->model;
+  if (data.plan.reference == plan::ReferenceMode::live)
+    return train::live_reference(train::placed(std::move(reference), config, mesh));
   const auto on_step = [&](std::int64_t done, std::int64_t all) {
     if (train::any_rank_asked_to_stop(mesh)) throw train::StoppedEarly("while sampling from the reference");
     listener.progress("sampling from the reference", done, all, "tokens at most");
   };
-  if (config.sample_during_eval)
-    samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
-                           data.ends, config, *mesh.all, on_step);
-  if (data.plan.reference == plan::ReferenceMode::live)
-    return train::live_reference(train::placed(std::move(reference), config, mesh));
+  samples = draw_samples(reference.local.model(), reference.local.store(), data.evaluation, data.tokenizer,
+                         data.ends, config, data.sampled, *mesh.all, on_step);
   return train::cached_reference(train::find_or_compute_scores(
       plan::folder_of_user(config) / "references", reference, mesh, data.train, data.test,
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));

@@ -26,6 +26,7 @@ namespace dpo::run {
 struct RunData {
   plan::Plan plan;
   config::RunConfig config;
+  plan::Sampled sampled;  // by policy and reference at a time
   text::Tokenizer tokenizer;
   data::Examples train;
   std::optional<data::Examples> test;  // nullopt if eval_every=null
@@ -40,7 +41,7 @@ struct RunData {
 
 // Everything that is loaded before the first update.
 struct PreparedRun : RunData {
-  std::vector<Sample> reference_samples;  // the reference does not change, so they are drawn once
+  std::vector<Sample> reference_samples;  // of a cached reference, which is not in memory later
   checkpoint::LoadedModel loaded;         // the policy without its weights, which are in `state`
   train::TrainState state;
   RunState run_state;

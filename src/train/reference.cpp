@@ -23,6 +23,8 @@ class LiveReference : public Reference {
     return model_.scores(microbatch.packed);
   }
 
+  const ReferenceModel* model() const override { return &model_; }
+
  private:
   ReferenceModel model_;
 };

@@ -11,19 +11,6 @@
 
 namespace dpo::train {
 
-// Where the log-probabilities of the reference come from.
-class Reference {
- public:
-  virtual ~Reference() = default;
-
-  // Of each response of a microbatch of `batch`. A device may still be computing them: to_host() waits for
-  // it.
-  virtual at::Tensor scores(const Microbatch& microbatch, const ExampleBatch& batch) = 0;
-};
-
-// Losses without a reference get zeros.
-std::unique_ptr<Reference> no_reference();
-
 // The frozen model.
 struct ReferenceModel {
   shard::LocalModel local;
@@ -34,6 +21,22 @@ struct ReferenceModel {
 
   at::ScalarType product_dtype() const { return pass.fp8 ? at::kFloat8_e4m3fn : local.store().dtype(); }
 };
+
+// Where the log-probabilities of the reference come from.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+
+  // Of each response of a microbatch of `batch`. A device may still be computing them: to_host() waits for
+  // it.
+  virtual at::Tensor scores(const Microbatch& microbatch, const ExampleBatch& batch) = 0;
+
+  // The model that computes them, to sample from; null if there is none any more.
+  virtual const ReferenceModel* model() const { return nullptr; }
+};
+
+// Losses without a reference get zeros.
+std::unique_ptr<Reference> no_reference();
 
 // With its weights in host memory, if the run offloads the reference and this one has weights of its own on a
 // GPU.

@@ -81,9 +81,13 @@ class Resume(TinyRuns):
         return said
 
     def test_a_signal_while_the_reference_samples(self):
-        """No update is made, so there is nothing to save."""
-        said = self.long_samples(self.folder / "long-run", "sampling from the reference: ")
+        """A cached reference is sampled from before the first update, so there is nothing to save; a live one after it."""
+        said = self.long_samples(self.folder / "long-cached", "sampling from the reference: ", "reference=cached")
         self.assertIn("stopped by a signal while sampling from the reference", said)
+        run = self.folder / "long-run"
+        said = self.long_samples(run, "sampling from the reference: ", "reference=live")
+        self.assertIn("stopped by a signal after update 1 of", said)
+        self.assertEqual((run / "LATEST").readlink().name, "step-4")
 
     def test_a_signal_while_the_policy_samples(self):
         """The evaluation is abandoned, and nothing is trained before the run ends."""
@@ -164,7 +168,7 @@ class Resume(TinyRuns):
         self.assertEqual(self.weights(run), self.weights(kept))
         norms = [[line["grad_norm"] for line in self.metrics(folder) if "grad_norm" in line] for folder in (run, kept)]
         self.assertEqual(*norms)
-        self.assertEqual(self.train(run, *words, f"resume={run}").returncode, 1)  # would clip
+        self.assertEqual(self.train(run, *words, "max_grad_norm=10", f"resume={run}").returncode, 1)
 
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"

@@ -191,13 +191,31 @@ class Run(TinyRuns):
         run = self.folder / "samples"
         self.check(self.short(run, "sample_during_eval=true", "n_eval_model_samples=2", "eval_every=80"))
         files = sorted(path.name for path in (run / "samples").iterdir())
-        self.assertEqual(files, ["step-0.jsonl", "step-160.jsonl", "step-80.jsonl"])
-        lines = [json.loads(line) for line in (run / "samples" / "step-0.jsonl").read_text().splitlines()]
-        self.assertEqual(len(lines), 2)
-        for line in lines:  # before the first update they are one model
+        self.assertEqual(files, ["step-160.jsonl", "step-4.jsonl", "step-80.jsonl"])  # the first come after the first update
+        first, last = ([json.loads(line) for line in (run / "samples" / f"step-{step}.jsonl").read_text().splitlines()] for step in (4, 160))
+        self.assertEqual(len(first), 2)
+        for line in first:
             self.assertEqual(list(line), ["prompt", "policy", "policy_tokens", "policy_ended", "reference"])
-            self.assertEqual(line["policy"], line["reference"])
-            self.assertTrue(line["policy"])
+            self.assertTrue(line["policy"] and line["reference"])
+        self.assertEqual([line["reference"] for line in first], [line["reference"] for line in last])
+        given = self.folder / "samples-given"  # a cached reference, sampled before the first update, writes the same
+        self.check(self.short(given, "sample_during_eval=true", "n_eval_model_samples=2", "eval_every=80", "reference=cached"))
+        for name in files:
+            self.assertEqual((given / "samples" / name).read_text(), (run / "samples" / name).read_text())
+
+    def test_samples_that_nobody_asked_for_are_few_and_short(self):
+        """Whatever the clock says, training is the same; a text of more than 64 tokens is cut, and its line says so."""
+        run, plain = self.folder / "samples-auto", self.folder / "samples-none"
+        more = ("max_length=500", "max_prompt_length=16", "n_eval_examples=4", "n_examples=1600")
+        self.check(self.short(run, "sample_during_eval=auto", *more))
+        self.check(self.short(plain, *more))
+        self.assertEqual(self.weights(run), self.weights(plain))
+        files = sorted((run / "samples").iterdir())
+        self.assertIn("step-4.jsonl", [file.name for file in files])
+        lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        for line in lines:
+            self.assertLessEqual(line["policy_tokens"], 64)
+            self.assertEqual(line.get("policy_cut", False), not line["policy_ended"])
 
     def test_figures_become_words(self):
         run = self.folder / "clipped"

@@ -163,9 +163,9 @@ class Trackers(TinyRuns):
         self.check_tensorboard(run, live.Reload())
         events = self.check_tensorboard(run)
         self.assertEqual([event.step for event in events.Histograms("eval_rewards/chosen")], [0, 40, 80, 120])
-        self.assertEqual([event.step for event in texts(run, "samples/1")], [0, 40, 80, 120])
+        self.assertEqual([event.step for event in texts(run, "samples/1")], [4, 40, 80, 120])
         self.check_rows(run, wandb_rows(run))
-        self.assertEqual([row["_step"] for row in wandb_rows(run) if "policy_samples" in row], [0, 40, 80, 120])
+        self.assertEqual([row["_step"] for row in wandb_rows(run) if "policy_samples" in row], [4, 40, 80, 120])
         self.assertEqual([row["_step"] for row in wandb_rows(run) if "eval_tokens/chosen" in row], [0, 40, 80, 120])
 
     def test_they_can_be_turned_off(self):

@@ -105,6 +105,80 @@ TEST_F(DataLengths, AreEstimatedFromBytesWithoutATokenizer) {
   EXPECT_EQ(lengths.train_pairs + lengths.test_pairs, 300);
 }
 
+void expect_cuts(const CountedData& counted, const config::RunConfig& run, double prompts, double responses,
+                 double turns) {
+  const plan::Cuts& cuts = counted.lengths->cuts;
+  EXPECT_EQ(cuts.max_length, run.max_length);
+  ASSERT_EQ(cuts.sources.size(), 1u);
+  const plan::CutExamples& source = cuts.sources[0];
+  ASSERT_GT(source.examples, 0);
+  const auto share = [&](std::int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(source.examples);
+  };
+  EXPECT_NEAR(share(source.prompts), prompts, 0.05);
+  EXPECT_NEAR(share(source.responses), responses, 0.05);
+  EXPECT_NEAR(share(source.turns), turns, 0.05);
+}
+
+TEST_F(DataLengths, WhatIsCutDoesNotDependOnTheTokenCache) {
+  config_.max_length = 8;
+  config_.max_prompt_length = 3;
+  config_.data.equal_responses = config::BadExamplePolicy::keep;
+  data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
+  for (const plan::LengthBasis basis : {plan::LengthBasis::sample, plan::LengthBasis::tokens}) {
+    const CountedData counted = count_data(config_);
+    EXPECT_EQ(counted.lengths->basis, basis);
+    expect_cuts(counted, config_, 0.5, 0.5, 0);  // prompts of 4, and every second response of 7
+    for (const data::Split split : {data::Split::Train, data::Split::Test})
+      data::Examples::load(config_, split, *tokenizer_, cache);
+  }
+}
+
+TEST_F(DataLengths, WhatIsCutIsCountedAgainForOtherLimits) {
+  for (int i = 0; i < 2; ++i) {
+    CountedData counted = count_data(config_);
+    expect_cuts(counted, config_, 0, 0, 0);
+    config::RunConfig shorter = config_;
+    shorter.max_length = 10;
+    shorter.max_prompt_length = 3;
+    shorter.data.equal_responses = config::BadExamplePolicy::keep;
+    count_cuts(counted, shorter);
+    expect_cuts(counted, shorter, 0.5, 0, 0);
+    data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
+    for (const data::Split split : {data::Split::Train, data::Split::Test})
+      data::Examples::load(config_, split, *tokenizer_, cache);
+  }
+}
+
+TEST_F(DataLengths, TurnsThatAreLostAreCountedToo) {
+  write("tokenizer/special_tokens_map.json", R"({"eos_token": "<|endoftext|>"})");
+  tokenizer_.emplace(text::Tokenizer::load(folder_ / "tokenizer"));
+  std::string lines;
+  for (int i = 0; i < 100; ++i) {
+    const std::string first =
+        i % 4 == 0 ? ""
+                   : R"({"role": "user", "content": "one two three four five six seven eight nine ten"}, )"
+                     R"({"role": "assistant", "content": "four"}, )";
+    lines += fmt::format(R"({{"prompt": [{}{{"role": "user", "content": "{:03}"}}], )"
+                         R"("chosen": [{{"role": "assistant", "content": "a"}}], )"
+                         R"("rejected": [{{"role": "assistant", "content": "b"}}]}})"
+                         "\n",
+                         first, i);
+  }
+  config_.datasets = {write("chats.jsonl", lines).string()};
+  config_.chat_template = "plain";
+  config_.max_length = 40;
+  config_.max_prompt_length = 30;
+  data::TokenCache cache{plan::folder_of_user(config_) / "tokens"};
+  for (const plan::LengthBasis basis : {plan::LengthBasis::sample, plan::LengthBasis::tokens}) {
+    const CountedData counted = count_data(config_);
+    EXPECT_EQ(counted.lengths->basis, basis);
+    expect_cuts(counted, config_, 0, 0, 0.75);
+    for (const data::Split split : {data::Split::Train, data::Split::Test})
+      data::Examples::load(config_, split, *tokenizer_, cache);
+  }
+}
+
 TEST_F(DataLengths, AreUnknownForDataNotOnThisMachine) {
   config_.plan.lengths = "hh";
   EXPECT_FALSE(count_data(config_).lengths);

@@ -55,7 +55,7 @@ TEST(Compose, TheCommandLineOfTheOriginal) {
   EXPECT_EQ(config.loss.name, Loss::dpo);
   EXPECT_DOUBLE_EQ(config.loss.beta, 0.1);
   EXPECT_EQ(config.trainer, Trainer::Fsdp);
-  EXPECT_FALSE(config.sample_during_eval);
+  EXPECT_EQ(config.sample_during_eval, Sampling::none);
 }
 
 TEST(Compose, EveryPreset) {

@@ -37,6 +37,31 @@ TEST(Mismatched, NeedsAnotherExampleInEveryBatch) {
   }
 }
 
+TEST(Truncation, WarnsOfMuchThatIsCut) {
+  const auto finding = [](const CutExamples& cut, LengthBasis basis, const std::string& more = "") {
+    Lengths lengths = counted(1000, 100, basis);
+    lengths.cuts = {512, 256, {cut}};
+    const Plan plan = plan_with("model=gpt2-xl loss=dpo loss.beta=0.1 batch_size=8 " + more, lengths);
+    const Finding* const found = plan.find("truncation");
+    return found ? *found : Finding{};
+  };
+  EXPECT_EQ(finding({"a", 1000}, LengthBasis::tokens).message, "max_length=512 cuts no example");
+  EXPECT_EQ(finding({"a", 1000, 100, 100, 100}, LengthBasis::sample).verdict, Verdict::ok);
+  for (const CutExamples& cut :
+       {CutExamples{"a", 1000, 101}, CutExamples{"a", 1000, 0, 101}, CutExamples{"a", 1000, 0, 0, 101}}) {
+    EXPECT_EQ(finding(cut, LengthBasis::sample).verdict, Verdict::warning);
+    EXPECT_EQ(finding(cut, LengthBasis::tokens).verdict, Verdict::warning);
+  }
+  const std::string message = finding({"a", 1000, 0, 1000, 790}, LengthBasis::sample).message;
+  EXPECT_NE(message.find("a: of 1,000 sampled examples 790 lose turns of the conversation, 1,000 have a cut "
+                         "response. The model does not see"),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("try a larger max_length (the model's context is 1024)"), std::string::npos)
+      << message;
+  EXPECT_EQ(finding({"a", 1000, 900}, LengthBasis::sample, "max_length=600").id, "");  // not counted for it
+}
+
 TEST(LabelBalance, AdvisesWeightsForUnequalNumbers) {
   const std::string kto = "model=gpt2-xl loss=kto loss.beta=0.1 eval_every=null batch_size=8 ";
   const auto labelled = [](std::int64_t good, std::int64_t bad, std::int64_t pairs = 0) {

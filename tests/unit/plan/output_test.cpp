@@ -1,6 +1,7 @@
 #include "plan/output.h"
 
 #include <algorithm>
+#include <regex>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -87,6 +88,24 @@ TEST(Text, SaysNumbersAsAPersonWould) {
                 .find("1 update over 4 examples, 1 evaluation, 1 checkpoint:"),
             std::string::npos)
       << text_of("model=pythia28 n_examples=4");
+}
+
+TEST(Text, SaysWhereTheTimeGoes) {
+  const auto unwrapped = [](const std::string& more) {
+    return std::regex_replace(
+        text_of("model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 eval_every=6400 " + more),
+        std::regex("\\s+"), " ");
+  };
+  const std::string live = unwrapped("reference=live");
+  EXPECT_NE(live.find("of that: 27 evaluations of 256 pairs, "), std::string::npos) << live;
+  EXPECT_NE(
+      live.find("of that: 4 texts of up to 64 tokens, 27 times from the policy and once from the reference"),
+      std::string::npos)
+      << live;
+  EXPECT_EQ(live.find("reference scores"), std::string::npos) << live;
+  const std::string cached = unwrapped("reference=cached sample_during_eval=false");
+  EXPECT_NE(cached.find("of that: computed once, before the first update"), std::string::npos) << cached;
+  EXPECT_NE(cached.find("none: sample_during_eval=false"), std::string::npos) << cached;
 }
 
 TEST(Text, FitsATerminalAndHasColoursOnlyWhenAsked) {

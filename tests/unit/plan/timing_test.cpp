@@ -353,16 +353,37 @@ TEST(Timing, LossesThatScoreMoreTakeMore) {
   EXPECT_NEAR(aot.evaluation_hours / dpo.evaluation_hours, 1, 1e-6);
 }
 
-TEST(Timing, SamplesOfTheReferenceAreDrawnOnce) {
-  const std::string line =
-      "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 eval_every=6400 reference=live "
-      "sample_during_eval=";
-  const Timing with = timed(line + "true").timing, without = timed(line + "false").timing;
-  ASSERT_EQ(with.evaluations, 17);
-  EXPECT_GT(with.reference_hours, 0);
-  EXPECT_EQ(without.reference_hours, 0);
-  EXPECT_NEAR(with.evaluation_hours - without.evaluation_hours, 17 * with.reference_hours, 1e-9);
-  EXPECT_EQ(timed(line + "true eval_every=null").timing.reference_hours, 0);
+TEST(Timing, ThePolicySamplesAfterTheFirstUpdateAndTheReferenceOnce) {
+  const auto samplings = [](const std::string& more) {
+    return timed("model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 eval_every=6400 reference=live " + more)
+        .timing.samplings;
+  };
+  // 17 evaluations; the samples of the first come after the first update.
+  EXPECT_EQ(samplings("sample_during_eval=true"), 17 + 1);
+  EXPECT_EQ(samplings("sample_during_eval=auto"), 17 + 1);
+  EXPECT_EQ(samplings("sample_during_eval=true do_first_eval=false"), 16 + 1);
+  EXPECT_EQ(samplings("sample_during_eval=true n_examples=64"), 1 + 1);  // the first update is the end
+  EXPECT_EQ(timed("model=pythia28 loss=sft batch_size=64 eval_every=6400").timing.samplings, 17);
+  EXPECT_EQ(samplings("sample_during_eval=false"), 0);
+  EXPECT_EQ(samplings("sample_during_eval=true eval_every=null"), 0);
+}
+
+TEST(Timing, SamplesThatNobodyAskedForTakeASmallShare) {
+  const std::string line = "model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 reference=live ";
+  for (const char* more : {"eval_every=6400", "eval_every=64", "eval_every=6400 --device cpu"}) {
+    const Timing t = plan_of(line + more).timing;
+    EXPECT_LE(t.sampling_hours, 0.05 * t.total_hours()) << more;
+    EXPECT_LE(t.sampled.texts, 4) << more;
+  }
+  EXPECT_EQ(timed(line + "eval_every=6400").timing.sampled.texts, 4);
+  EXPECT_LE(plan_of(line + "eval_every=6400 --device cpu").timing.sampled.seconds, 15);
+  const Timing asked = timed(line + "eval_every=6400 sample_during_eval=true").timing;
+  EXPECT_EQ(asked.sampled.texts, 16);
+  EXPECT_FALSE(asked.sampled.seconds);
+  EXPECT_EQ(timed(line + "eval_every=6400 sample_during_eval=true n_eval_examples=3").timing.sampled.texts,
+            3);
+  // One example is over before a text is written.
+  EXPECT_EQ(timed(line + "batch_size=1 n_examples=1 n_eval_examples=1 debug=true").timing.sampled.texts, 0);
 }
 
 TEST(Timing, CheckpointsTakeTime) {

@@ -16,7 +16,9 @@ Metrics evaluation(double chosen, double margin, double accuracy) {
           {"counters/eval_examples", 256}};
 }
 
-std::vector<Sample> samples(std::int64_t tokens, bool ended) { return {8, Sample{"", "", tokens, ended}}; }
+std::vector<Sample> samples(std::int64_t tokens, bool ended, bool cut = false) {
+  return {8, Sample{"", "", tokens, ended, cut}};
+}
 
 TEST(Diagnosis, ClippingAtEveryUpdateIsReportedOnce) {
   Diagnosis diagnosis(10);
@@ -60,9 +62,11 @@ TEST(Diagnosis, SamplesThatGetLongerOrDoNotEnd) {
   Diagnosis diagnosis(10);
   EXPECT_TRUE(diagnosis.after_samples(samples(100, true)).empty());
   EXPECT_TRUE(diagnosis.after_samples(samples(150, true)).empty());
+  EXPECT_TRUE(diagnosis.after_samples(samples(151, false, /*cut=*/true)).empty());
   EXPECT_EQ(diagnosis.after_samples(samples(151, true)).at(0).id, "longer");
   EXPECT_TRUE(diagnosis.after_samples(samples(100, false)).empty());  // too early
   diagnosis.after_update(update(100, 1));
+  EXPECT_TRUE(diagnosis.after_samples(samples(100, false, /*cut=*/true)).empty());
   EXPECT_EQ(diagnosis.after_samples(samples(100, false)).at(0).id, "no_end");
 }
 

@@ -1,5 +1,6 @@
 #include "run/run_log.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -83,6 +84,45 @@ TEST_F(ResumedLog, ComparesSamplesWithThoseOfTheFirstProcess) {
   process({}, {{0, 50}, {40, 60}});
   EXPECT_TRUE(contains(process(checkpoint_, {{80, 85}}),
                        "warning: sampled responses get longer: 85 tokens on average, 50 at the first"));
+}
+
+TEST_F(ResumedLog, ComparesWithTheSamplesAfterTheFirstUpdate) {
+  {
+    RunFolder folder(FolderClaim(path_), {});
+    folder.add_metrics({{"loss/train", 0.7}, {"counters/examples", 8}, {"counters/updates", 1}});
+    folder.write_samples(8, std::vector<Sample>(8, Sample{"p", "text", 50, true}), {});
+  }
+  EXPECT_TRUE(contains(process({.updates = 2, .examples = 16, .evaluated = 0}, {{40, 85}}),
+                       "warning: sampled responses get longer: 85 tokens on average, 50 at the first"));
+}
+
+TEST_F(ResumedLog, DropsSamplesThatAreDueAgain) {
+  const auto kept = [&](const RunState& from) {
+    std::filesystem::remove_all(path_);
+    {
+      RunFolder folder(FolderClaim(path_), {});
+      for (const std::int64_t step : {8, 40, 80})
+        folder.write_samples(step, std::vector<Sample>(1, Sample{"p", "text", 5, true}), {});
+    }
+    RunFolder resumed(FolderClaim(path_), from);
+    std::vector<std::int64_t> steps;
+    for (const std::int64_t step : {8, 40, 80})
+      if (fs::exists(path_ / "samples" / fmt::format("step-{}.jsonl", step))) steps.push_back(step);
+    return steps;
+  };
+  EXPECT_EQ(kept({.updates = 1, .examples = 8, .evaluated = 0}), (std::vector<std::int64_t>{}));
+  EXPECT_EQ(kept({.updates = 2, .examples = 16, .evaluated = 0}), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(kept({.updates = 5, .examples = 40, .evaluated = 0}), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(kept({.updates = 5, .examples = 40, .evaluated = 40}), (std::vector<std::int64_t>{8, 40}));
+}
+
+TEST(SampleLines, SayWhatALimitHasCut) {
+  const std::vector<Sample> policy = {{"p", "whole", 3, true, false}, {"q", "half", 64, false, true}};
+  const std::vector<std::string> lines = to_json_lines(policy, {});
+  EXPECT_EQ(lines[0].find("cut"), std::string::npos);
+  EXPECT_FALSE(parse_sample(lines[0])->cut);
+  EXPECT_TRUE(parse_sample(lines[1])->cut);
+  EXPECT_EQ(sample_texts(policy, {}).at(1).policy, "half [cut]");
 }
 
 TEST_F(ResumedLog, RepeatsAWarningAboutSamplesOnlyAtTheEnd) {
