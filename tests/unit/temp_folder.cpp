@@ -1,0 +1,26 @@
+// Each test program has a temporary folder of its own: two lists of tests at the same time share no files.
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace {
+
+class OwnTempFolder : public testing::Environment {
+  void SetUp() override {
+    folder_ = testing::TempDir() + "dpo_test_XXXXXX";
+    ASSERT_TRUE(::mkdtemp(folder_.data())) << folder_;
+    ::setenv("TEST_TMPDIR", folder_.c_str(), 1);  // which testing::TempDir() reads
+  }
+
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+// GoogleTest owns its environments.
+const testing::Environment* const environment = testing::AddGlobalTestEnvironment(new OwnTempFolder);
+
+}  // namespace
