@@ -250,7 +250,11 @@ def ours(words: list[str], *options: str) -> dict | None:
     answer = subprocess.run([PROGRAM, "config", "--json", *options, *words], capture_output=True, text=True)
     if answer.returncode not in (0, 1):
         raise AssertionError(f"{words}: exit status {answer.returncode}: {answer.stderr}")
-    return json.loads(answer.stdout) if answer.returncode == 0 else None
+    if answer.returncode == 1:
+        return None
+    values = json.loads(answer.stdout)
+    del values["defaults"]  # of dpo alone; in Hydra's files the word stands for a list of presets
+    return values
 
 
 def comparable(value):
