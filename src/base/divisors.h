@@ -5,7 +5,7 @@
 
 namespace dpo {
 
-// All divisors of n >= 1, rising.
+// Returns all divisors of n >= 1 in ascending order.
 inline std::vector<std::int64_t> divisors(std::int64_t n) {
   std::vector<std::int64_t> low, high;
   for (std::int64_t d = 1; d <= n / d; ++d) {

@@ -1,4 +1,4 @@
-// base: what every folder shares: errors, files, names.
+// base contains the code that all other folders share: errors, files, text and processes.
 #pragma once
 
 #include <stdexcept>
@@ -7,8 +7,9 @@
 
 namespace dpo {
 
-// Something the user can fix: bad input, a missing file, a full disk. Each problem is one complete message
-// (who, what, got, expected, what to try); several are reported together.
+// A problem that the user can fix: bad input, a missing file, a full disk. Each problem is one complete
+// message (subject, problem, actual value, expected value, suggestion). Several problems are reported
+// together.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(std::string problem);
@@ -20,7 +21,7 @@ class UserError : public std::runtime_error {
   std::vector<std::string> problems_;
 };
 
-// What an exception says, without the stack trace that LibTorch adds unless DPO_TRACE=1 is set.
+// Returns an exception's message, without the stack trace that LibTorch adds unless DPO_TRACE=1 is set.
 std::string message_of(const std::exception& error);
 
 }  // namespace dpo

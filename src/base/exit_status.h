@@ -1,4 +1,4 @@
-// The exit status of the program.
+// Exit status values of the program.
 #pragma once
 
 namespace dpo {

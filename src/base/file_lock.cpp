@@ -13,7 +13,7 @@
 namespace dpo {
 namespace {
 
-constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // opening a pipe would wait
+constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // O_NONBLOCK because opening a pipe waits
 
 }  // namespace
 

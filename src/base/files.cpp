@@ -34,7 +34,7 @@ class Descriptor {
   int number_;
 };
 
-// What to try if the first file that is read of a model, or of an adapter, is missing.
+// Suggests what to try if the first file read of a model or an adapter is missing.
 std::string model_hint(const std::filesystem::path& path) {
   constexpr const char* kModel = "config.json";
   constexpr const char* kAdapter = "adapter_config.json";
@@ -64,7 +64,7 @@ std::string read_text_file(const std::filesystem::path& path, const std::string&
                                 model_hint(path)));
   }
   std::string text;
-  // Read by pieces: the size of a pipe or of /proc files is not known beforehand.
+  // Reads by pieces, because the size of a pipe or of /proc files is not known in advance.
   char piece[1 << 16];
   while (in.read(piece, sizeof piece) || in.gcount() > 0) {
     text.append(piece, static_cast<std::size_t>(in.gcount()));
@@ -81,7 +81,7 @@ bool stays_in_folder(std::string_view file) {
   for (std::size_t begin = 0; begin <= file.size();) {
     const std::size_t end = std::min(file.find('/', begin), file.size());
     const std::string_view part = file.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;  // empty: absolute, or a folder
+    if (part.empty() || part == "." || part == "..") return false;  // empty: an absolute path or a folder
     begin = end + 1;
   }
   return true;
@@ -97,7 +97,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, const std::string& wha
   if (file.number() < 0 || fstat(file.number(), &status) != 0) fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("not a regular file");
   size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ == 0) return;  // an empty file cannot be mapped, and needs no mapping
+  if (size_ == 0) return;  // mapping an empty file fails
   void* address = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.number(), 0);
   if (address == MAP_FAILED) fail(std::strerror(errno));
   data_ = static_cast<const std::byte*>(address);

@@ -1,4 +1,4 @@
-// Files that are read.
+// Reads files.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,19 @@
 
 namespace dpo {
 
-// The whole file. A missing, unreadable or absurdly large file (over `limit` bytes) is a UserError that
-// names it; `what` says what the file is for ("the configuration").
+// Returns the contents of a file. Throws a UserError that names it if it is missing, unreadable or larger
+// than `limit` bytes. `what` names its purpose ("the configuration").
 std::string read_text_file(const std::filesystem::path& path, const std::string& what,
                            std::size_t limit = 64u << 20);
 
-// Whether a file name that was read from a file stays in its folder: not absolute, no ".." and the like.
+// Returns true if a file name that was read from a file stays in its folder: it is not absolute and has no
+// "..".
 bool stays_in_folder(std::string_view name);
 
-// A whole file as bytes, read from disk on access. The file must not change meanwhile.
+// Maps a file into memory; it is read from disk on access and must not change meanwhile.
 class MappedFile {
  public:
-  // What cannot be opened or mapped is a UserError; `what` says what the file is for ("weights").
+  // Throws a UserError if the file cannot be opened or mapped. `what` names its purpose ("weights").
   MappedFile(const std::filesystem::path& path, const std::string& what);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -34,20 +35,20 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// A file that many threads can read at any offset at once, into memory of the caller. Unlike a mapped file it
-// uses no memory of its own, and a failing disk is an error, not a signal.
+// A file that many threads can read at any offset, into the caller's memory. Unlike a mapped file, it uses no
+// additional memory, and a failing disk is an error, not a signal.
 class PositionedFile {
  public:
-  // What cannot be opened is a UserError; `what` says what the file is for ("weights").
+  // Throws a UserError if the file cannot be opened. `what` names its purpose ("weights").
   PositionedFile(std::filesystem::path path, std::string what);
   ~PositionedFile();
   PositionedFile(PositionedFile&& other) noexcept;
   PositionedFile& operator=(PositionedFile&& other) noexcept;
 
-  // Fills all of `bytes`; a file that ends earlier is a UserError.
+  // Fills all of `bytes`. Throws a UserError if the file ends before that.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
-  // Tells the system that these bytes will be read soon.
+  // Tells the operating system that these bytes will be read soon.
   void prefetch(std::uint64_t offset, std::uint64_t size) const;
 
   const std::filesystem::path& path() const { return path_; }

@@ -11,7 +11,7 @@
 namespace dpo {
 namespace {
 
-// The reader is recursive.
+// Limits the depth, because the reader is recursive.
 class DepthLimit {
  public:
   bool null() { return true; }
@@ -36,7 +36,7 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 bool is_word(char c) { return is_ascii_letter(c) || is_ascii_digit(c) || c == '_' || c == '.' || c == '-'; }
 
-// What stands at `at`: a word, or one character.
+// Returns the word or the character at `at`.
 std::string_view token_at(std::string_view text, std::size_t at) {
   constexpr std::size_t kLongest = 24;
   std::size_t end = at;
@@ -55,7 +55,7 @@ bool follows_comma(std::string_view text, std::size_t at) {
   return at > 0 && text[at - 1] == ',';
 }
 
-// What people write, by habit from other languages, where JSON has something else.
+// Suggests the JSON for syntax that people write by habit from other languages.
 std::string remedy_for(std::string_view token, bool after_comma) {
   if (token == "'") return "; JSON has no single quotes";
   if (token == "NaN" || token == "nan" || token.ends_with("Infinity"))
@@ -115,7 +115,7 @@ std::string in_words(JsonExpected expected, std::string_view text, std::size_t a
                      remedy_for(token, follows_comma(text, at)));
 }
 
-// Where the line of a byte begins: npos + 1 is 0.
+// Returns where the line of a byte begins; npos + 1 is 0.
 std::size_t line_begin(std::string_view text, std::size_t at) { return text.substr(0, at).rfind('\n') + 1; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A parser of JSON for data sets: strings without escapes are copied at once.
+// Parses JSON for data sets. It is fast for strings without escapes, which are copied in one piece.
 #pragma once
 
 #include <algorithm>
@@ -13,31 +13,31 @@
 
 namespace dpo {
 
-// What a text that is not JSON should have had where the reading stopped.
+// Syntax that was missing where parsing stopped.
 enum class JsonExpected {
   Utf8,         // valid UTF-8
   Value,        // any value
-  Name,         // the name of an object's item
-  Colon,        // after that name
-  EndOfObject,  // that, or a comma
-  EndOfList,    // that, or a comma
-  EndOfString,  // that, or a character without a backslash
-  Escape,       // one of JSON's escapes
-  SmallNumber,  // a number that can be represented
+  Name,         // the name of a member
+  Colon,        // the colon after a name
+  EndOfObject,  // the end, or a comma
+  EndOfList,    // the end, or a comma
+  EndOfString,  // the end, or a character without a backslash
+  Escape,       // a valid escape sequence
+  SmallNumber,  // a number in the range of double
   EndOfText,    // nothing after the value
-  Accepted,     // what the handler accepts
+  Accepted,     // a value that the handler accepts
 };
 
-// Calls the handler as nlohmann::json's SAX interface does (null, boolean, number_integer, number_unsigned,
-// number_float, string, key, start_object, end_object, start_array, end_array). A handler that returns false
-// ends the reading; it must refuse deep nesting.
+// Calls the handler with the SAX interface of nlohmann::json (null, boolean, number_integer, number_unsigned,
+// number_float, string, key, start_object, end_object, start_array, end_array). If a call returns false,
+// parsing stops. The handler must limit the depth, because the parser is recursive.
 template <class Handler>
 class JsonReader {
  public:
   JsonReader(std::string_view text, Handler& handler) : text_(text), handler_(handler) {}
 
-  // False if the text is not JSON, if a number is too large, or if the handler refused. `position`
-  // is where, and `expected` what was missing there.
+  // Returns false if the text is not JSON, a number is too large, or the handler returned false. `position`
+  // is where parsing stopped and `expected` what was missing there.
   bool read() {
     at_ = first_invalid_utf8(text_);
     if (at_ != text_.size()) return stop(JsonExpected::Utf8);
@@ -65,7 +65,7 @@ class JsonReader {
     while (peek() == ' ' || peek() == '\n' || peek() == '\r' || peek() == '\t') ++at_;
   }
 
-  // Whether the next character is `c`; then it is passed.
+  // Skips the next character if it is `c`, and returns whether it was.
   bool pass(char c) {
     skip_space();
     if (peek() != c) return false;
@@ -120,11 +120,11 @@ class JsonReader {
 
   static bool is_plain(char c) { return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20; }
 
-  // Into word_.
+  // Parses a string into word_.
   bool string() {
     word_.clear();
     ++at_;
-    word_.reserve(std::min(text_.find('"', at_), text_.size()) - at_);  // escapes make it a little less
+    word_.reserve(std::min(text_.find('"', at_), text_.size()) - at_);  // upper bound; escapes are shorter
     for (;;) {
       const std::size_t begin = at_;
       while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
@@ -150,7 +150,7 @@ class JsonReader {
     return true;
   }
 
-  // One half of a surrogate pair alone is no character.
+  // Parses the code of \u. One half of a surrogate pair is not a character.
   bool code() {
     std::uint32_t first = 0, second = 0;
     if (!hex(first) || (first >= 0xDC00 && first <= 0xDFFF)) return false;
@@ -197,7 +197,7 @@ class JsonReader {
     return report_number(begin, whole, negative);
   }
 
-  // An integer beyond 64 bits is a float.
+  // Reports a number. Integers beyond 64 bits become floats.
   bool report_number(std::size_t begin, bool whole, bool negative) {
     const std::string_view digits = text_.substr(begin, at_ - begin);
     const char* const end = digits.data() + digits.size();
@@ -210,7 +210,7 @@ class JsonReader {
     double number = 0;
     word_ = digits;
     if (std::from_chars(digits.data(), end, number).ec != std::errc())
-      number = std::strtod(word_.c_str(), nullptr);  // one that is too small is 0, as in Python
+      number = std::strtod(word_.c_str(), nullptr);  // too small becomes 0, as in Python
     if (!std::isfinite(number)) return stop(JsonExpected::SmallNumber, begin);
     return handler_.number_float(number, word_);
   }

@@ -9,8 +9,8 @@
 namespace dpo {
 namespace {
 
-// Edits (insert, delete, replace, swap of neighbours) between two names, case ignored. A letter that is
-// replaced costs `replacement` edits.
+// Returns the number of edits (insert, delete, replace, swap of neighbors) between two names, ignoring case.
+// Replacing a letter costs `replacement` edits.
 std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t replacement) {
   const auto same = [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
@@ -31,7 +31,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t re
   return row[b.size()];
 }
 
-// Returns the digits of a name. They are a version or size: qwen3_5 is not a misspelt qwen3.
+// Returns the digits of a name, which are a version or size: qwen3_5 is not a misspelling of qwen3.
 std::string digits_of(std::string_view name) {
   std::string digits;
   for (const char c : name)
@@ -42,9 +42,9 @@ std::string digits_of(std::string_view name) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr std::size_t kLongestName = 100;  // a pasted page of text resembles no name
+  constexpr std::size_t kLongestName = 100;  // a longer text is no misspelled name
   if (name.empty() || name.size() > kLongestName) return std::nullopt;
-  constexpr std::size_t kShortName = 4;  // with another letter it is another name: grpo and orpo
+  constexpr std::size_t kShortName = 4;  // one replaced letter makes another name: grpo, orpo
   constexpr std::size_t kLettersPerEdit = 4;
   const std::size_t replacement = name.size() <= kShortName ? 2 : 1;
   std::optional<std::string> best;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns why a file must not be written to; null if it may be.
+// Returns why a file must not be written to, or nullptr if it may be.
 const char* objection(const struct stat& found, Owner owner) {
   if (S_ISLNK(found.st_mode)) return "is a symbolic link";
   if (!S_ISREG(found.st_mode)) return "is not a regular file";
@@ -32,7 +32,7 @@ void check(const fs::path& path, const struct stat& found, Owner owner) {
 }  // namespace
 
 int open_to_write(const fs::path& path, int flags, Owner owner) {
-  // O_NONBLOCK, since opening a pipe would wait for its other end.
+  // O_NONBLOCK is set because opening a pipe would wait for its other end.
   constexpr int kAlways = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const int descriptor = ::open(path.c_str(), flags | kAlways, 0666);
   const int reason = errno;
@@ -49,7 +49,7 @@ int open_to_write(const fs::path& path, int flags, Owner owner) {
     ::close(descriptor);
     throw;
   }
-  ::fcntl(descriptor, F_SETFL, flags & O_APPEND);  // some file systems have a meaning for O_NONBLOCK
+  ::fcntl(descriptor, F_SETFL, flags & O_APPEND);  // O_NONBLOCK has a meaning for files on some file systems
   return descriptor;
 }
 

@@ -28,15 +28,15 @@ namespace fs = std::filesystem;
   throw UserError(fmt::format("{} the folder {} failed: {}", doing, path.string(), std::strerror(errno)));
 }
 
-// Returns whether the system does not support an operation on this file or folder. Other errors are failures
-// of the disk.
+// Returns true if the system does not support an operation on this file or folder. Other errors are disk
+// failures.
 bool is_unsupported(int error) { return error == EINVAL || error == ENOSYS || error == ENOTSUP; }
 
-// Linux frees the descriptor also if a signal interrupts close().
+// Linux frees the descriptor even if a signal interrupts close().
 bool is_closed(int descriptor) { return ::close(descriptor) == 0 || errno == EINTR; }
 
-// The umask. It can be read only by setting it, which other threads that create files would notice, so it is
-// read once.
+// Returns the umask. Reading it requires setting it, which other threads that create files would notice, so
+// it is read only once.
 mode_t permission_mask() {
   static const mode_t mask = [] {
     const mode_t found = umask(0);
@@ -49,12 +49,12 @@ mode_t permission_mask() {
 }  // namespace
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
-  // A name of its own, so that two processes that write one file do not mix their bytes.
+  // A unique name keeps two processes that write the same file from mixing their bytes.
   std::string name = path_.string() + ".XXXXXX.tmp";
   descriptor_ = mkostemps(name.data(), 4, O_CLOEXEC);
   if (descriptor_ < 0) fail("creating");
   temporary_ = name;
-  fchmod(descriptor_, 0666 & ~permission_mask());  // mkstemp makes private files
+  fchmod(descriptor_, 0666 & ~permission_mask());  // mkostemps makes private files
 }
 
 AtomicFile::~AtomicFile() {
@@ -94,7 +94,7 @@ void write_file(const fs::path& path, std::string_view text) {
 }
 
 AtomicFolder::AtomicFolder(fs::path path) : path_(without_slash(path)) {
-  // A name of its own, so that two processes that write one folder do not mix their files.
+  // A unique name keeps two processes that write the same folder from mixing their files.
   std::string name = path_.string() + ".tmp.XXXXXX";
   if (!mkdtemp(name.data())) fail("creating", path_);
   temporary_ = name;
@@ -213,8 +213,8 @@ bool sync_to_disk(int descriptor) {
 void sync_folder(const fs::path& folder) {
   const fs::path place = folder.empty() ? "." : folder;
   const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Some file systems do not open folders, and a folder may be writable but not readable. Then nothing can be
-  // synced.
+  // Nothing can be synced on a file system that cannot open folders, or if the folder is writable but not
+  // readable.
   if (descriptor < 0 && (is_unsupported(errno) || errno == EACCES || errno == EPERM)) return;
   const bool failed = descriptor < 0 || !sync_to_disk(descriptor);
   const int reason = errno;

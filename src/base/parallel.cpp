@@ -34,7 +34,7 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
         for (; i < std::min(begin + grain, count); ++i) work(i);
         count_progress();
       } catch (...) {
-        next = count;  // every lower index has begun already
+        next = count;  // every lower index has already begun
         const std::lock_guard lock(mutex);
         if (i < failed_at) {
           failed_at = i;

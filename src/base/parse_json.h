@@ -8,7 +8,7 @@
 
 namespace dpo {
 
-// Parses an untrusted text. The result is discarded (no object, no list) if it is not JSON or
+// Parses an untrusted text. Returns a discarded value (neither object nor list) if it is not JSON or
 // is_nested_deeply.
 template <class Json = nlohmann::json>
 Json parse_json(std::string_view text) {

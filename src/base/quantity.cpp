@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMinute = 60, kHour = 3600, kDay = 86400;  // seconds
 
-// The number in the largest unit that leaves 1 or more of it after rounding.
+// Formats a number in the largest unit in which it is at least 1 after rounding.
 template <std::size_t Count>
 std::string scaled(double number, double step, const std::array<const char*, Count>& units) {
   std::size_t unit = 0;
@@ -53,7 +53,7 @@ std::string rough_duration(double seconds) {
 }
 
 std::string exact_duration(double seconds) {
-  constexpr double kFew = 9.95;  // of a unit, of which a decimal is shown
+  constexpr double kFew = 9.95;  // below this many units, a decimal is shown
   if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1000);
   if (seconds < kFew) return fmt::format("{:.1f} s", seconds);
   if (seconds >= 1.5 * kMinute && seconds < kFew * kMinute)

@@ -25,7 +25,7 @@ RunLock::RunLock(const fs::path& folder) {
   if (descriptor_ < 0)
     throw UserError(fmt::format("cannot write {}: {}", file.string(), std::strerror(errno)));
   const int problem = lock_file(descriptor_, LOCK_EX | LOCK_NB);
-  // A process that gives up a run removes the lock's file.
+  // The lock's file may be gone, because a process that gives up a run removes it.
   if (problem == EWOULDBLOCK || (problem == 0 && !is_still_at(descriptor_, file))) {
     ::close(descriptor_);
     throw UserError(fmt::format("{}: another process is writing to this run", folder.string()));

@@ -6,10 +6,11 @@
 
 namespace dpo {
 
-// A lock held while a process writes a run; released on any exit. A UserError if another process holds it.
+// A lock that a process holds while it writes a run, released on any exit. Throws a UserError if another
+// process holds it.
 class RunLock {
  public:
-  static constexpr const char* kName = ".lock";  // a file that stays
+  static constexpr const char* kName = ".lock";  // the file remains after the run
 
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
@@ -19,9 +20,9 @@ class RunLock {
         warning_(std::move(other.warning_)) {}
   RunLock& operator=(RunLock&&) = delete;
 
-  bool made_file() const { return made_file_; }  // there was none before
+  bool made_file() const { return made_file_; }  // the lock file did not exist before
 
-  // A warning for the user if the file system has no locks, so that none is held; otherwise empty.
+  // Returns a warning for the user if no lock is held because the file system has none, otherwise "".
   const std::string& warning() const { return warning_; }
 
  private:

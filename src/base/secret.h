@@ -7,17 +7,16 @@
 
 namespace dpo {
 
-// Returns that many bytes of the system's random generator (getrandom), in hexadecimal digits.
+// Returns `bytes` bytes of the system's random generator (getrandom), in hexadecimal digits.
 std::string random_hex(std::size_t bytes);
 
-// Returns the HMAC-SHA-256 of a text, in hexadecimal digits. Only a process that knows the key can compute
-// it.
+// Returns the HMAC-SHA-256 of a text, in hexadecimal digits. Only a process with the key can compute it.
 std::string hmac_sha256(std::string_view key, std::string_view text);
 
-// Returns a token of 128 bits.
+// Returns a random token of 128 bits.
 std::string make_token();
 
-// Compares in a time that depends neither on where the texts differ nor on their sizes.
+// Compares in a time that does not depend on where the texts differ or on their sizes.
 bool is_same_secret(std::string_view a, std::string_view b);
 
 }  // namespace dpo

@@ -10,7 +10,7 @@
 
 namespace dpo {
 
-// A SHA-256 sum, computed piece by piece.
+// Computes a SHA-256 hash piece by piece.
 class Sha256 {
  public:
   using Sum = std::array<std::byte, 32>;
@@ -23,7 +23,7 @@ class Sha256 {
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
 
-  Sum finish();  // once
+  Sum finish();  // call only once
 
  private:
   struct Context;
@@ -32,7 +32,7 @@ class Sha256 {
 
 std::string to_hex(std::span<const std::byte> bytes);
 
-// The sum of a file's contents.
+// Returns the SHA-256 of a file's contents.
 Sha256::Sum sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace dpo

@@ -6,10 +6,10 @@
 
 namespace dpo {
 
-// A shell command, over several lines where it is long.
+// Formats a shell command, on several lines if it is long.
 std::string shell_command(const std::vector<std::string>& arguments);
 
-// The command that continues the run in a folder, on one line.
+// Returns the command that continues the run in a folder, on one line.
 std::string resume_command(const std::filesystem::path& run);
 
 }  // namespace dpo

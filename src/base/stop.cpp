@@ -11,7 +11,7 @@
 namespace dpo {
 namespace {
 
-// One request may arrive twice, from a job scheduler and from the process that started this one.
+// One request may arrive twice: from a job scheduler and from the process that started this one.
 constexpr std::time_t kOneRequest = 2;  // seconds
 
 // Written by the signal handler.
@@ -33,7 +33,7 @@ void remember(int) {
 
 void handle_stop_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, remember);
-  // The terminal is gone. 'nohup' has it ignored, and so it stays.
+  // SIGHUP means that the terminal is gone. It stays ignored if it was, as under 'nohup'.
   if (std::signal(SIGHUP, remember) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kErase = "\r\x1b[K";
 
-// Read by clear_for_exit, without a lock.
+// Read by clear_for_exit without a lock.
 std::atomic<bool> live_line_shown{false}, ended{false};
 
 std::size_t width_of(char32_t code) {
@@ -35,10 +35,10 @@ bool is_control(char32_t code) { return code < 0x20 || (code >= 0x7F && code < 0
 void open_standard_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(descriptor, F_GETFD) == -1)
-      std::ignore = ::open("/dev/null", O_RDWR);  // the lowest that is free
+      std::ignore = ::open("/dev/null", O_RDWR);  // open() uses the lowest free descriptor
 }
 
-// In one call, so that a half-drawn line is never seen.
+// Writes in one call, so that a half-drawn line is never visible.
 void write_stderr(std::string_view text) {
   const WaitingForOthers waiting;
   while (!text.empty()) {
@@ -117,11 +117,12 @@ std::size_t Terminal::width() const {
 }
 
 std::size_t Terminal::live_columns() const {
-  constexpr std::size_t kEcho = 3;  // the terminal writes ^C after the live line, which must not wrap either
+  constexpr std::size_t kEcho = 3;  // the terminal prints ^C after the live line, which must not wrap
   return std::max(width(), kEcho + 1) - kEcho;
 }
 
-// What removes the live line. A terminal that has become narrower has wrapped it over several rows.
+// Returns the text that erases the live line. If the terminal has become narrower, the line spans several
+// rows.
 std::string Terminal::erased() const {
   if (live_.empty()) return "";
   const std::size_t above = (columns_of(live_) - 1) / width();

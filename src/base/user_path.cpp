@@ -17,7 +17,7 @@ std::string expand_home(const std::string& path) {
 fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
 fs::path canonical_in_run(const fs::path& folder) {
-  constexpr int kMostLinks = 40;  // as Linux follows
+  constexpr int kMostLinks = 40;  // the limit of Linux
   const auto is_checkpoint = [](const fs::path& path) {
     return path.filename().string().starts_with("step-");
   };

@@ -7,12 +7,12 @@ namespace dpo {
 namespace {
 
 struct Sequence {
-  std::size_t length;  // of the character, or of what must be replaced
+  std::size_t length;  // of the character, or of the invalid part
   bool valid;
 };
 
-// The well-formed sequences are those of table 3-7 of the Unicode standard: the second byte's range depends
-// on the first, which excludes overlong forms, surrogates, and what lies beyond U+10FFFF.
+// Recognizes the well-formed sequences of table 3-7 of the Unicode standard. The second byte's range depends
+// on the first, which excludes overlong forms, surrogates and everything beyond U+10FFFF.
 Sequence sequence_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(at);
@@ -67,7 +67,7 @@ void append_utf8(std::string& out, char32_t code) {
 std::size_t first_invalid_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
-    std::uint64_t eight = 0;  // most text is ASCII: eight bytes at a time
+    std::uint64_t eight = 0;  // most text is ASCII: checks eight bytes at once
     if (at + sizeof eight <= text.size()) {
       std::memcpy(&eight, text.data() + at, sizeof eight);
       if ((eight & 0x8080808080808080u) == 0) {

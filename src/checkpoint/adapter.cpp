@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
-constexpr std::string_view kPrefix = "base_model.model.";  // of names in PEFT's files
+constexpr std::string_view kPrefix = "base_model.model.";  // of tensor names in PEFT's files
 constexpr std::string_view kLoraA = ".lora_A.weight";
 
 WeightFiles open_files(const fs::path& folder) {
@@ -31,7 +31,7 @@ WeightFiles open_files(const fs::path& folder) {
       !fs::exists(folder / kWeightsFile, none) && fs::exists(old, none) ? old : folder / kWeightsFile);
 }
 
-// The table's name for a stored tensor. Some models have other names in memory, which PEFT uses.
+// Returns the table's name for a stored tensor. PEFT uses in-memory names, which differ in some models.
 std::string name_in_table(std::string name, const model::TensorTable& model) {
   if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
   for (const auto& [in_memory, current] : model.old_names)
@@ -52,7 +52,7 @@ StoredByName stored_by_name(const WeightFiles& files, const model::TensorTable& 
 
 std::string module_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.') + 1); }
 
-// What is wrong with a tensor of the file that the adapter's table does not have.
+// Returns the problem with a tensor of the file that the adapter's table does not have.
 std::string unknown_tensor(const std::string& name, const std::string& stored,
                            const model::TensorTable& model) {
   if (name.starts_with(module_of(model.embedding_name)) || name.starts_with(module_of(model.head_name)))
@@ -66,7 +66,7 @@ std::string unknown_tensor(const std::string& name, const std::string& stored,
       stored);
 }
 
-// Those of a wrong model are many, and alike.
+// Throws at most a few problems, because an adapter of another model has many similar ones.
 [[noreturn]] void throw_problems(std::vector<std::string> problems, const std::string& origin) {
   constexpr std::size_t kShown = 3;
   for (std::string& problem : problems) problem = fmt::format("{}: {}", origin, problem);
@@ -99,7 +99,7 @@ void check_tensors(const WeightFiles& files, const model::TensorTable& adapter,
   if (!problems.empty()) throw_problems(std::move(problems), files.origin().string());
 }
 
-// The folder of a model, if it is on this machine.
+// Returns the folder of a model, or nullopt if it is not on this machine.
 std::optional<fs::path> local_folder(const std::string& name_or_path) {
   std::error_code none;
   if (fs::is_regular_file(name_or_path, none)) return fs::absolute(name_or_path).parent_path();

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The other files of a model's folder that other programs need.
+// The tokenizer and generation files that other programs need from a model's folder.
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kCompanions[] = {
     kGeneration,           "tokenizer.json",    "tokenizer_config.json",   "tokenizer.model",
@@ -57,7 +57,7 @@ fs::path config_file(const std::string& name_or_path) {
   return is_config_file(name_or_path) ? fs::path(name_or_path) : model_folder(name_or_path) / "config.json";
 }
 
-// Everything of a model except its weights.
+// Opens everything of a model except its weights.
 LoadedModel open_config(const std::string& name_or_path) {
   LoadedModel opened;
   const fs::path file = config_file(name_or_path);
@@ -74,7 +74,7 @@ LoadedModel open_config(const std::string& name_or_path) {
   return opened;
 }
 
-// The files of a tied model have a head that differs from the embedding: it is not tied, as in transformers.
+// Treats a model as untied, as transformers does, because the head in its files differs from the embedding.
 void untie(LoadedModel& opened, const std::string& origin) {
   opened.notes.push_back(
       fmt::format("{}: '{}' and '{}' differ although config.json ties them: the model is treated as untied",
@@ -105,7 +105,8 @@ struct OpenedWeights {
 
 std::string name_of_small(ops::SmallDtype dtype) { return dtype == ops::SmallDtype::nf4 ? "nf4" : "int8"; }
 
-// config.json and the files must agree, since plans are made from config.json alone.
+// Throws unless config.json and the files agree on quantization, because plans are made from config.json
+// alone.
 void check_quantization(LoadedModel& opened, const OpenedWeights& stored, bool has_own_files) {
   const auto& expected = opened.config.settings.quantization;
   const std::string origin = stored.files.origin().string();
@@ -140,7 +141,8 @@ OpenedWeights open_weights(LoadedModel& opened, const std::optional<fs::path>& w
   return stored;
 }
 
-// Fewer page faults while weights are read, and later. It is a hint: failure does no harm.
+// Requests huge pages, which reduces page faults while weights are read and later. Failure of this hint is
+// harmless.
 void request_huge_pages(const at::Tensor& flat) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(flat.mutable_data_ptr());
@@ -148,8 +150,9 @@ void request_huge_pages(const at::Tensor& flat) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
 }
 
-// A block's buffer as model::make_weights lays it out, not filled yet. On the CPU its memory is not touched
-// either, so that reading the file is the first pass over it, and is requested in huge pages.
+// Allocates a block's buffer with the layout of model::make_weights, without filling it. On the CPU it is
+// allocated in huge pages, and only its padding is written, so that reading the file is the first pass over
+// the memory.
 at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, at::Device device,
                          const model::Layout& layout) {
   const std::int64_t size = model::block_size(block, layout).shard_size;
@@ -157,7 +160,7 @@ at::Tensor allocate_flat(const model::Block& block, at::ScalarType dtype, at::De
   if (!device.is_cpu()) return at::zeros({size}, options);
   const at::Tensor flat = at::empty({size}, options);
   request_huge_pages(flat);
-  std::int64_t end = 0;  // of the previous tensor
+  std::int64_t end = 0;  // end of the previous tensor
   const auto clear_to = [&](std::int64_t begin) { flat.narrow(0, end, begin - end).zero_(); };
   for (const model::HeldTensor& held : model::held_tensors(block, layout)) {
     clear_to(held.to);
@@ -173,7 +176,8 @@ struct HeldQuantized {
   QuantizedRead read;
 };
 
-// Where the tensors of block i go in its buffer. Those that are quantized are read beside it.
+// Adds the destinations of block i's tensors, which are in its buffer. Quantized tensors are read into
+// separate ones.
 std::vector<HeldQuantized> add_destinations(std::vector<Destination>& destinations,
                                             const OpenedWeights& stored, const model::TensorTable& table,
                                             std::size_t i, const at::Tensor& flat,
@@ -191,7 +195,7 @@ std::vector<HeldQuantized> add_destinations(std::vector<Destination>& destinatio
   return quantized;
 }
 
-// Writes the values of a quantized matrix that this rank holds.
+// Writes the values of the part of a quantized matrix that this rank holds.
 void expand(const ops::SmallMatrix& matrix, const model::HeldTensor& held,
             const std::vector<std::int64_t>& shape, const at::Tensor& flat) {
   const at::Tensor own = flat.narrow(0, held.to, held.count);
@@ -206,7 +210,7 @@ void expand(const ops::SmallMatrix& matrix, const model::HeldTensor& held,
   }
 }
 
-// Writes the values of a block's quantized matrices, and returns those that may stay so.
+// Writes the values of a block's quantized matrices and returns those that may stay quantized.
 model::StoredMatrices expand(const std::vector<HeldQuantized>& quantized, const model::Block& block,
                              const at::Tensor& flat) {
   model::StoredMatrices stored(block.tensors.size());
@@ -219,7 +223,7 @@ model::StoredMatrices expand(const std::vector<HeldQuantized>& quantized, const 
   return stored;
 }
 
-// What this rank reads.
+// Returns the number of bytes that this rank reads.
 std::int64_t bytes_of(const OpenedWeights& stored, const model::TensorTable& table,
                       const model::Layout& layout) {
   std::int64_t bytes = 0;
@@ -272,7 +276,7 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
   const std::vector<model::Block>& blocks = opened.table.blocks;
   const bool is_quantized = !stored.model.quantized.empty(), by_block = each_block || is_quantized;
   const std::int64_t total = by_block ? bytes_of(stored, opened.table, layout) : 0;
-  std::int64_t before = 0, read = 0;  // bytes of the blocks before this one, and with it
+  std::int64_t before = 0, read = 0;  // bytes before this block; bytes up to its end
   std::vector<Destination> destinations;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const at::Tensor flat = allocate_flat(blocks[i], dtype, device, layout);

@@ -50,7 +50,7 @@ class Matcher {
   }
 
  private:
-  // The table's name for a stored tensor, if any.
+  // Returns the table's name for a stored tensor, if it has one.
   std::optional<std::string> canonical(const std::string& stored_name) const {
     std::string name = without_wrappers(stored_name);
     for (const auto& [old, current] : table_.old_prefixes)
@@ -120,7 +120,7 @@ class Matcher {
   void problem(const std::string& what) { problems_.push_back(fmt::format("{}: {}", origin_, what)); }
 
   void report() {
-    // Each suggestion searches all names of the other side, so their number is limited.
+    // Each suggestion searches all names of the other side, so the number of suggestions is limited.
     constexpr std::size_t kSuggestions = 100;
     for (std::size_t i = 0; i < missing_.size(); ++i)
       problem(fmt::format(

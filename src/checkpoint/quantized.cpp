@@ -21,7 +21,8 @@ constexpr std::string_view kState = ".quant_state.bitsandbytes__", kWeight = "we
 
 std::int64_t parts_of(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-// The bytes of a tensor, whatever its dtype: codes may be stored as bfloat16 (bnb_4bit_quant_storage).
+// Views a tensor as bytes, because codes may be stored in another dtype such as bfloat16
+// (bnb_4bit_quant_storage).
 StoredTensor as_bytes(StoredTensor tensor) {
   tensor.dtype = Dtype::U8;
   tensor.shape = {static_cast<std::int64_t>(tensor.size)};
@@ -49,7 +50,7 @@ class Finder {
       stored.tensors.push_back(tensor);
       const auto found = quantized_.find(tensor.name);
       if (found == quantized_.end()) continue;
-      // For the matcher, a matrix of floats.
+      // The matcher sees the matrix as float32.
       stored.tensors.back().shape = found->second.shape;
       stored.tensors.back().dtype = Dtype::F32;
       stored.quantized.emplace(stored.tensors.size() - 1, std::move(found->second));
@@ -78,7 +79,7 @@ class Finder {
     return found == numbers_.end() ? nullptr : &files_.tensors()[found->second];
   }
 
-  // A tensor with so many elements, or null.
+  // Returns the tensor if it has this dtype and number of elements, else nullptr.
   const StoredTensor* take_if(const std::string& name, Dtype dtype, std::int64_t count) {
     const StoredTensor* tensor = find(name);
     if (!tensor) return nullptr;
@@ -128,7 +129,7 @@ class Finder {
     quantized_.emplace(weight, std::move(made));
   }
 
-  // `module`: ends with a dot.
+  // `module` ends with a dot.
   void add_int8(const std::string& module) {
     const std::string weight = fmt::format("{}{}", module, kWeight);
     const StoredTensor* codes = find(weight);
@@ -156,7 +157,7 @@ class Finder {
   const WeightFiles& files_;
   std::unordered_map<std::string, std::size_t> numbers_;
   std::unordered_map<std::string, QuantizedTensor> quantized_;  // by the name of the weight
-  std::unordered_set<std::string> used_;                        // names that belong to one of these
+  std::unordered_set<std::string> used_;  // names of tensors that belong to a quantized matrix
   std::vector<std::string> problems_;
 };
 
@@ -169,7 +170,7 @@ at::Tensor room_for(const StoredTensor& tensor, at::Device device) {
   return at::empty({count}, at::TensorOptions().dtype(scalar_type_of(tensor.dtype)).device(device));
 }
 
-// The scales of a map that is not ours: its last bits depend on the machine that computed it.
+// Computes scales with the file's map, because the last bits of a map depend on the machine that computed it.
 at::Tensor mapped(const at::Tensor& codes, const at::Tensor& nested, const QuantizedTensor::Nested& from) {
   const at::Tensor map = at::tensor(from.map, at::kFloat).to(codes.device());
   const at::Tensor factors = nested.repeat_interleave(ops::kNestedBlock).narrow(0, 0, codes.numel());

@@ -1,4 +1,4 @@
-// Matrices that bitsandbytes quantized, in the files of a model.
+// Reads matrices that bitsandbytes quantized in the files of a model.
 #pragma once
 
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace dpo::checkpoint {
 
-// One of them: the tensors that it consists of.
+// A quantized matrix: the tensors that it consists of.
 struct QuantizedTensor {
   ops::SmallDtype dtype{};
   std::vector<std::int64_t> shape;
   StoredTensor codes;   // as bytes
   StoredTensor scales;  // float32, or bytes if they are nested
-  // Scales of nf4 that have 8 bits themselves: map[scale] * scales[i / 256] + offset.
+  // The scales of nf4 if they are 8-bit themselves: map[scale] * scales[i / 256] + offset.
   struct Nested {
     StoredTensor scales;  // float32
     std::vector<float> map;
@@ -29,15 +29,15 @@ struct QuantizedTensor {
   std::int64_t bytes() const;  // in the files
 };
 
-// The tensors of a model's files as a table names them: what belongs to a quantized matrix is one tensor of
-// its shape.
+// The tensors of a model's files under the names of a table. All tensors of a quantized matrix appear as one
+// tensor with the shape of the matrix.
 struct StoredModel {
   std::vector<StoredTensor> tensors;
-  std::map<std::size_t, QuantizedTensor> quantized;  // by the number of the tensor
+  std::map<std::size_t, QuantizedTensor> quantized;  // by index in `tensors`
 };
 
-// Finds the quantized matrices by names and checks everything except their numbers. What cannot be read is a
-// UserError.
+// Finds the quantized matrices by name and checks everything except their numbers. Throws a UserError for a
+// matrix that cannot be read.
 StoredModel find_quantized(const WeightFiles& files);
 
 // A quantized matrix that is being read.
@@ -47,7 +47,7 @@ class QuantizedRead {
 
   void add_to(std::vector<Destination>& destinations) const;
 
-  // With the codes and scales of the file, once they have been read.
+  // Returns the matrix with the codes and scales of the file. Must be called after they have been read.
   ops::SmallMatrix matrix() const;
 
  private:

@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::size_t kThreads = 4;  // even on fewer cores: some wait for the disk while others copy
 
-// Bytes per job.
+// Bytes read by one job.
 constexpr std::int64_t kJobBytes = 8 << 20;
-// Elements converted at once: below 32,768 LibTorch uses no threads of its own, and they stay in the cache.
-// For another device larger transfers are faster.
+// Elements converted at once. Below 32,768, LibTorch does not start its own threads and the elements stay in
+// the cache. For another device, larger transfers are faster.
 constexpr std::int64_t kConvertedOnCpu = 32'000, kConvertedOnDevice = 4 << 20;
 
 // Walks through the ranges of a destination.
@@ -46,18 +46,18 @@ class Cursor {
  private:
   const std::vector<model::Range>* ranges_;
   std::size_t range_ = 0;
-  std::int64_t done_ = 0;  // elements of that range
+  std::int64_t done_ = 0;  // elements of that range already visited
 };
 
-// What a thread reads at a time.
+// A unit of work for one thread.
 struct Job {
   const Destination* to = nullptr;
-  std::int64_t begin = 0, end = 0;  // elements of its values
-  Cursor ranges;                    // from `begin`
-  std::int64_t bytes = 0;           // to read
+  std::int64_t begin = 0, end = 0;  // elements of the destination's values
+  Cursor ranges;                    // positioned at `begin`
+  std::int64_t bytes = 0;           // bytes to read
 };
 
-// Elements [begin, end) of a stored tensor that is contiguous.
+// Reads elements [begin, end) of a contiguous stored tensor.
 at::Tensor read_elements(const WeightFiles& files, const StoredTensor& tensor, std::int64_t begin,
                          std::int64_t end) {
   at::Tensor elements = at::empty({end - begin}, at::TensorOptions().dtype(scalar_type_of(tensor.dtype)));
@@ -66,13 +66,13 @@ at::Tensor read_elements(const WeightFiles& files, const StoredTensor& tensor, s
   return elements;
 }
 
-// A stored tensor that is not contiguous: everything that its strides reach is read.
+// Reads a stored tensor that is not contiguous, including everything that its strides reach.
 at::Tensor read_strided(const WeightFiles& files, const StoredTensor& tensor) {
   const auto count = static_cast<std::int64_t>(tensor.size / size_of(tensor.dtype));
   return read_elements(files, tensor, 0, count).as_strided(tensor.shape, tensor.strides);
 }
 
-// Reads the whole tensor and picks the elements.
+// Reads the whole tensor and selects the job's elements.
 void read_job_strided(const WeightFiles& files, const Job& job) {
   const at::Tensor all = read_strided(files, *job.to->source).reshape({-1});
   Cursor ranges = job.ranges;

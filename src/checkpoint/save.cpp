@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 std::string config_of(const LoadedModel& model) {
   auto config = nlohmann::ordered_json::parse(model.config_json);
   config.erase("torch_dtype");
-  config.erase("quantization_config");  // the values are written
+  config.erase("quantization_config");  // the values are written unquantized
   config["dtype"] = name_of_scalar(model.weights.dtype());
   const bool tied = model.config.shape.tied_embeddings;
   if (model::parse_shape(model.config_json, "config.json").tied_embeddings != tied)
@@ -28,8 +28,8 @@ std::string config_of(const LoadedModel& model) {
   return config.dump(2) + "\n";
 }
 
-// The model's tensors, to be written one after the other. A tensor on another device is copied to the host
-// when it is written, and the copy of the previous one freed.
+// Returns the model's tensors, to be written one by one. A tensor on another device is copied to the host
+// when it is written, and the previous copy is freed.
 std::vector<TensorToWrite> sources_of(const LoadedModel& model, const ProgressCallback& progress) {
   const auto on_host = std::make_shared<at::Tensor>();
   const auto done = std::make_shared<std::int64_t>(0);
@@ -53,7 +53,7 @@ std::vector<TensorToWrite> sources_of(const LoadedModel& model, const ProgressCa
   return sources;
 }
 
-// Fills one file after the other; a tensor larger than the limit gets a file of its own.
+// Fills one file after the other. A tensor larger than the limit gets a separate file.
 std::vector<std::vector<Entry>> shards_of(const model::TensorTable& table, Dtype dtype,
                                           std::uint64_t shard_bytes) {
   std::vector<std::vector<Entry>> shards(1);

@@ -24,7 +24,7 @@ std::vector<TensorPart> parts_where(const Wanted& wanted, const model::TensorTab
   return parts;
 }
 
-// Where a tensor begins.
+// Position of a tensor's first byte.
 struct FilePosition {
   std::size_t file = 0;
   std::uint64_t offset = 0;
@@ -108,7 +108,7 @@ void make_files(const std::filesystem::path& folder, const std::vector<TensorFil
 void write_parts(const std::filesystem::path& folder, const std::vector<TensorFile>& files,
                  const std::vector<TensorPart>& parts, const ProgressCallback& progress) {
   const std::unordered_map<std::string, FilePosition> positions = positions_of(files);
-  std::vector<std::pair<FilePosition, const TensorPart*>> order;  // as on disk
+  std::vector<std::pair<FilePosition, const TensorPart*>> order;  // sorted by position on disk
   std::int64_t done = 0, total = 0;
   for (const TensorPart& part : parts) {
     order.emplace_back(positions.at(part.name), &part);

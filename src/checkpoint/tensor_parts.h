@@ -12,8 +12,8 @@
 
 namespace dpo::checkpoint {
 
-// A rank's part of a tensor in a file: `values`, contiguous in memory, are the tensor's elements in
-// `ranges`, one range after another.
+// A rank's part of a tensor in a file. `values` is contiguous and holds the tensor's elements in `ranges`,
+// one range after another.
 struct TensorPart {
   std::string name;
   at::Tensor values;
@@ -22,25 +22,25 @@ struct TensorPart {
 
 std::vector<at::Tensor> flats_of(const model::Weights& weights);
 
-// A rank's parts of an array with a number for each parameter (weights or optimizer state), given as the flat
-// buffer of each block. Their names in a file are `prefix` and the table's name.
+// Returns a rank's parts of an array with one number per parameter (weights or optimizer state), given as the
+// flat buffer of each block. Their names in a file are `prefix` followed by the table's name.
 std::vector<TensorPart> parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                  const model::Layout& layout, const std::string& prefix);
 
-// Of these, the parts that this rank writes: a tensor that is replicated over tensor-parallel ranks is
-// written by the first.
+// Returns only the parts that this rank writes. A tensor that is replicated over tensor-parallel ranks is
+// written by the first of them.
 std::vector<TensorPart> parts_to_write(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                        const model::Layout& layout, const std::string& prefix);
 
-// An array with a number for each group of `group` elements of a tensor-parallel rank's buffer: its shape in
-// a file, [tensor-parallel ranks, groups], whatever the number of shards; and a rank's parts, by the numbers
-// of the blocks.
+// Describes an array with one number per group of `group` elements of a tensor-parallel rank's buffer.
+// group_shape returns its shape in a file, [tensor-parallel ranks, groups], which does not depend on the
+// number of shards. group_parts_of returns a rank's parts, named by block number.
 std::vector<std::int64_t> group_shape(const model::Block& block, const model::Layout& layout,
                                       std::int64_t group);
 std::vector<TensorPart> group_parts_of(const model::TensorTable& table, const std::vector<at::Tensor>& flats,
                                        const model::Layout& layout, const std::string& prefix);
 
-// A tensor that one rank holds whole.
+// Returns the part of a rank that holds the whole tensor.
 TensorPart whole_part(std::string name, const at::Tensor& tensor);
 
 // A safetensors file that ranks write together.

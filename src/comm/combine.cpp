@@ -19,7 +19,7 @@ struct Sum {
   }
 };
 
-// NaN wins, as it does in a sum.
+// Propagates NaN, as a sum does.
 struct Max {
   template <typename T>
   T operator()(T a, T b) const {
@@ -27,7 +27,7 @@ struct Max {
   }
 };
 
-// Block by block, so that the sums are still in cache when the next part is added.
+// Works block by block, so that the sums are still in cache when the next part is added.
 template <typename Stored, typename Computed, typename Operation>
 void combine_as(Operation operation, void* into, std::span<const void* const> parts, std::size_t count) {
   constexpr std::size_t kBlock = 2048;

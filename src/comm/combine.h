@@ -9,8 +9,9 @@
 
 namespace dpo::comm {
 
-// into[i] = parts[0][i] + parts[1][i] + ... (or their maximum), in that order on every rank, so that all get
-// the same bits. 16-bit floats are summed in float32 and rounded once. `into` may be one of the parts.
+// Computes into[i] = parts[0][i] + parts[1][i] + ... (or their maximum). The order is the same on every rank,
+// so all get the same bits. 16-bit floats are summed in float32 and rounded once. `into` may be one of the
+// parts.
 void combine(c10::ScalarType type, Reduction reduction, void* into, std::span<const void* const> parts,
              std::size_t count);
 

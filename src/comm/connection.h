@@ -11,8 +11,8 @@ namespace dpo::comm {
 
 using Clock = std::chrono::steady_clock;
 
-// A connection of the watchdog to another rank, or to a stranger who claims to be one. Nothing here waits,
-// except next().
+// A connection of the watchdog to another rank, or to an unverified peer that claims to be one. All functions
+// return without waiting, except next().
 class Connection {
  public:
   explicit Connection(Descriptor socket = Descriptor()) : socket_(std::move(socket)) {}
@@ -23,14 +23,15 @@ class Connection {
   void reset_timeout(Clock::time_point now) { last_received_ = now; }
   void close() { socket_.close(); }
 
-  // A message is dropped if the send buffer is full: a rank that has not read for so long has failed anyway.
+  // Sends a message. It is dropped if the send buffer is full, because a rank that has not read for so long
+  // has failed.
   void send(const Message& message);
 
-  // The messages that have arrived. Closes the connection if the other end did. Reads a limited number of
-  // bytes, so that a fast sender cannot hold the caller; poll() reports the rest.
+  // Returns the messages that have arrived. Closes the connection if the other end did. Reads a limited
+  // number of bytes, so that a fast sender cannot keep the caller busy; poll() reports the rest.
   std::deque<Message> receive();
 
-  // The next message, if it arrives in time.
+  // Returns the next message, or nullopt if none arrives before `end`.
   std::optional<Message> next(Clock::time_point end);
 
  private:

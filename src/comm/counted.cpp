@@ -59,7 +59,7 @@ class Counted : public Group {
 }  // namespace
 
 std::shared_ptr<Group> counted(std::shared_ptr<Group> group, std::shared_ptr<OperationCount> count) {
-  if (group->size() == 1) return group;  // nobody waits
+  if (group->size() == 1) return group;  // no other rank waits
   return std::make_shared<Counted>(std::move(group), std::move(count));
 }
 

@@ -8,15 +8,15 @@
 
 namespace dpo::comm {
 
-// The number of collective operations that a process has begun.
+// Counts the collective operations that a process has begun.
 using OperationCount = std::atomic<std::uint64_t>;
 
-// Wraps a group so that it and all groups split from it count their operations for the watchdog. The end of
-// an operation counts as progress of this process (base/progress_count.h).
+// Wraps a group so that it and all groups split from it count their operations for the watchdog. Completing
+// an operation also counts as progress of this process (base/progress_count.h).
 std::shared_ptr<Group> counted(std::shared_ptr<Group> group, std::shared_ptr<OperationCount> count);
 
-// Returns a counted group whose operations are not counted: those of which not all ranks of a run begin
-// equally many. Their end still counts as progress.
+// Returns a counted group whose operations are not counted. It is for operations that not all ranks of a run
+// begin equally often. Completing one still counts as progress.
 std::shared_ptr<Group> uncounted(const std::shared_ptr<Group>& group);
 
 }  // namespace dpo::comm

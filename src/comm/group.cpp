@@ -10,7 +10,7 @@
 namespace dpo::comm {
 namespace {
 
-// `into` and `from` may be the same memory.
+// Copies, unless `into` and `from` are the same memory.
 Work copied(const at::Tensor& into, const at::Tensor& from) {
   const at::NoGradGuard no_grad;
   if (into.const_data_ptr() != from.const_data_ptr()) into.copy_(from);

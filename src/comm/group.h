@@ -1,5 +1,5 @@
-// comm: the processes (ranks) of a run: their groups and collective operations, how they are started, and
-// what happens when one of them fails.
+// comm handles the processes (ranks) of a run: their groups and collective operations, their launch, and the
+// response when one of them fails.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace dpo::comm {
 
 // A collective operation in progress, like torch.distributed's Work. Its tensors may be read or changed only
-// after wait(). On a GPU wait() makes the current stream wait, not the host.
+// after wait(). On a GPU, wait() makes the current stream wait, not the host.
 class Work {
  public:
   Work() = default;  // already complete
@@ -29,9 +29,9 @@ class Work {
 
 enum class Reduction { sum, max };
 
-// Ranks that communicate. All of them call the same functions in the same order, with contiguous tensors of
-// the same dtype and size. The same inputs give the same bits on every rank, in every run. A group of one is
-// the identity.
+// A group of ranks that communicate. All of them call the same functions in the same order, with contiguous
+// tensors of the same dtype and size. The same inputs give the same bits on every rank, in every run. In a
+// group of one, every operation is the identity.
 class Group {
  public:
   virtual ~Group() = default;
@@ -40,25 +40,25 @@ class Group {
   virtual int size() const = 0;
 
   virtual Work all_reduce(const at::Tensor& tensor, Reduction reduction = Reduction::sum) = 0;
-  // `into` receives the `own` of every rank, in rank order. `own` may be this rank's part of `into`.
+  // Gathers the `own` of every rank into `into`, in rank order. `own` may be this rank's part of `into`.
   virtual Work all_gather(const at::Tensor& into, const at::Tensor& own) = 0;
-  // `own` receives this rank's part of the sum of every rank's `from`, which is divided into equal parts. It
+  // Sums every rank's `from`, divides the sum into equal parts, and writes this rank's part to `own`. `own`
   // may be that part of `from`.
   virtual Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) = 0;
   virtual Work broadcast(const at::Tensor& tensor, int root) = 0;
   virtual void barrier() = 0;
 
-  // The group of the ranks with the same colour, in the order of their ranks here.
+  // Returns the group of the ranks with the same colour, in the order of their ranks here.
   virtual std::shared_ptr<Group> split(int colour) = 0;
 };
 
-// A group of this process alone.
+// Returns a group with only this process.
 std::shared_ptr<Group> single();
 
-// The root's text, on every rank.
+// Returns the root's text on every rank.
 std::string broadcast_text(Group& group, const std::string& text, int root);
 
-// Every rank's text, in rank order.
+// Returns every rank's text, in rank order.
 std::vector<std::string> gather_texts(Group& group, const std::string& own);
 
 }  // namespace dpo::comm

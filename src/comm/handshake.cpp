@@ -22,16 +22,16 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kNonceBytes = 16;
 
-// A connection that has not proved that it is a rank's.
+// A connection that has not yet proved that it belongs to a rank.
 struct Stranger {
   Connection connection;
   Clock::time_point since = Clock::now();
   std::string challenge = random_hex(kNonceBytes);  // the nonce that rank 0 sends
-  int rank = 0;                                     // that it claims to be; 0 before its hello
+  int rank = 0;                                     // claimed rank; 0 before its hello
   std::string nonce = {};                           // from its hello
 };
 
-// Accepts connections at rank 0 until every rank has proved itself.
+// Accepts connections on rank 0 until every rank has proved its identity.
 class Door {
  public:
   Door(const ListeningSocket& listening, const std::string& token, int size, const HandshakeLimits& limits)
@@ -44,7 +44,7 @@ class Door {
   int missing() const { return missing_; }
   std::vector<Connection> take() { return std::move(ranks_); }
 
-  // Waits a moment for whatever comes first, and handles it.
+  // Waits briefly for the next event and handles it.
   void step() {
     std::vector<pollfd> waiting = {{listening_.socket.get(), POLLIN, 0}};
     for (const Stranger& stranger : strangers_)
@@ -103,8 +103,8 @@ class Door {
                               .proof = proof(Prover::rank_0, stranger)});
   }
 
-  // A rank that got no answer in time may have tried again: its last connection counts. One that it has
-  // closed does not.
+  // Accepts a connection as that of its rank. A rank that got no answer in time may have tried again, so its
+  // last open connection counts.
   void welcome(Stranger& stranger) {
     if (!stranger.connection.is_open()) return;
     Connection& connection = ranks_[static_cast<std::size_t>(stranger.rank)];
@@ -122,8 +122,9 @@ class Door {
   int missing_;
 };
 
-// Returns the connection to rank 0, if it is at this address. Once rank 0 has proved itself, it gets the time
-// `for_welcome`: it would count a rank that gives up at this point as connected.
+// Returns the connection to rank 0, or nullopt if rank 0 is not at this address. After rank 0 has proved
+// itself, it has `for_welcome` to answer, because it would count a rank that gives up at this point as
+// connected.
 std::optional<Connection> try_address(const std::string& address, const Endpoint& endpoint, int rank,
                                       milliseconds patience, milliseconds for_welcome) {
   const Clock::time_point end = Clock::now() + patience;
@@ -147,7 +148,7 @@ std::optional<Connection> try_address(const std::string& address, const Endpoint
 
 std::string proof_of(const std::string& token, Prover prover, int rank, const std::string& nonce_of_rank,
                      const std::string& nonce_of_rank_0) {
-  // Each nonce follows its size, so that no two pairs of nonces give the same text.
+  // Each nonce follows its size, so no two pairs of nonces give the same text.
   return hmac_sha256(
       token, fmt::format("{} {} {}:{} {}:{}", prover == Prover::rank_0 ? "rank 0" : "rank", rank,
                          nonce_of_rank.size(), nonce_of_rank, nonce_of_rank_0.size(), nonce_of_rank_0));

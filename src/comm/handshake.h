@@ -1,14 +1,14 @@
-// Connects the ranks of a run to rank 0, where strangers may listen or connect too. Both sides prove that
-// they know the token of the run without sending it:
+// Connects the ranks of a run to rank 0 over a network where other programs may listen or connect too. Both
+// sides prove that they know the run's token without sending it:
 //
 //   rank:   hello {rank, first nonce}
 //   rank 0: challenge {second nonce, proof}    The rank checks the proof before it sends anything else.
 //   rank:   answer {proof}                     Rank 0 checks the proof before it accepts the rank.
 //   rank 0: welcome
 //
-// A proof is an HMAC-SHA-256 with the token as its key, over who proves it, the rank and both nonces. So a
-// proof that was overheard is worth nothing on another connection or in the other direction. The handshake
-// protects the start; what follows on the connection is neither encrypted nor signed.
+// A proof is an HMAC-SHA-256 with the token as its key, over the prover, the rank and both nonces. So an
+// eavesdropped proof is useless on another connection or in the other direction. Only the handshake is
+// protected: later messages are neither encrypted nor signed.
 #pragma once
 
 #include <chrono>
@@ -26,18 +26,18 @@ std::string proof_of(const std::string& token, Prover prover, int rank, const st
 
 struct HandshakeLimits {
   std::chrono::milliseconds all{60'000};       // until every rank is connected
-  std::chrono::milliseconds stranger{10'000};  // for one connection to prove that it is a rank's
-  std::size_t strangers = 128;  // at once, in addition to one for each rank; then the oldest must go
+  std::chrono::milliseconds stranger{10'000};  // for one connection to prove that it belongs to a rank
+  std::size_t strangers = 128;  // simultaneous, in addition to one per rank; then the oldest is closed
 };
 
-// Returns rank 0's connections to all others, by rank. Handles all connections concurrently, so that idle or
-// invalid ones block nobody. Throws a UserError if ranks are still missing in the end.
+// Returns rank 0's connections to all other ranks, by rank. Handles all connections concurrently, so idle or
+// invalid ones block no other. Throws a UserError if ranks are still missing at the end.
 std::vector<Connection> accept_ranks(const ListeningSocket& listening, const std::string& token, int size,
                                      const HandshakeLimits& limits = {});
 
-// Returns a rank's connection to rank 0. Tries all addresses, with growing time-outs, until one proves that
-// it is rank 0: on another network the same address and port may be another program. Throws a UserError if
-// none does.
+// Returns a rank's connection to rank 0. Tries all addresses, with growing timeouts, until one proves that it
+// is rank 0; on another network, the same address and port may belong to another program. Throws a UserError
+// if none does.
 Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const HandshakeLimits& limits = {});
 
 }  // namespace dpo::comm

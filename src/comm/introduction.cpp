@@ -25,7 +25,7 @@ std::string value_in(const Introduction& rank, const std::string& key) {
   return found == rank.keys.end() ? "not set" : found->second;
 }
 
-// Returns how a rank differs from rank 0.
+// Describes how a rank differs from rank 0.
 std::vector<std::string> differences(const Introduction& first, const Introduction& other, std::size_t rank) {
   const std::string here = fmt::format("rank {} (host {})", rank, other.host);
   const std::string there = fmt::format("rank 0 (host {})", first.host);

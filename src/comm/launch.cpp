@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kAdvice = "unset the variables of other runs, or use a single launcher";
 
-// The names of a launcher's variables.
+// Names of a launcher's variables.
 struct Names {
   Launcher launcher;
   const char *rank, *size, *local_rank, *local_size;
@@ -27,7 +27,7 @@ class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
-  // Null if unset or empty.
+  // Returns nullptr if the variable is unset or empty.
   const std::string* text(const std::string& name) const {
     const auto found = environment_.find(name);
     return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
@@ -54,7 +54,7 @@ class Reader {
 
 constexpr int kMostRanks = 1'000'000;
 
-// index < count, where both are set.
+// Throws unless index < count, if both are set.
 void check_below(const Reader& reader, const char* index, const char* count) {
   if (reader.text(index) && reader.text(count) &&
       *reader.number(index, 0, kMostRanks) >= *reader.number(count, 1, kMostRanks))
@@ -62,7 +62,7 @@ void check_below(const Reader& reader, const char* index, const char* count) {
                                 reader.shown(index), reader.shown(count)));
 }
 
-// Null if this launcher set no variables.
+// Returns nullopt if this launcher set no variables.
 std::optional<Launch> read_names(const Reader& reader, const Names& names) {
   const auto rank = reader.number(names.rank, 0, kMostRanks), size = reader.number(names.size, 1, kMostRanks);
   const auto local_rank = reader.number(names.local_rank, 0, kMostRanks),
@@ -91,8 +91,8 @@ std::optional<Launch> read_names(const Reader& reader, const Names& names) {
                 .attempt = 0};
 }
 
-// A task of an srun step with several tasks. A batch script and an interactive shell have the job's variables
-// too, but are not tasks.
+// Returns a task of an srun step with several tasks. A batch script and an interactive shell have the job's
+// variables too but are not tasks.
 std::optional<Launch> read_slurm(const Reader& reader) {
   const bool in_step =
       reader.text("SLURM_STEP_NUM_TASKS") || reader.text("SLURM_STEP_ID") || !reader.text("SLURM_JOB_ID");
@@ -154,7 +154,7 @@ Launch read_launch(const Environment& environment) {
     check_equal(reader, kVariables.size, kOpenMpi.size);
     check_equal(reader, kVariables.local_rank, kOpenMpi.local_rank);
   }
-  // srun may have started mpirun or torchrun, once on each machine.
+  // srun may have started mpirun or torchrun, one on each machine.
   const auto slurm = mpi || reader.text("TORCHELASTIC_RUN_ID") ? std::nullopt : read_slurm(reader);
   if (variables && slurm) {
     check_equal(reader, kVariables.rank, "SLURM_PROCID");

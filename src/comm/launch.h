@@ -11,7 +11,7 @@ using Environment = std::map<std::string, std::string>;
 
 Environment this_environment();
 
-// Who started this process.
+// The program that started this process.
 enum class Launcher {
   none,
   variables,  // RANK and WORLD_SIZE: torchrun, Kubernetes operators, or dpo itself
@@ -19,18 +19,18 @@ enum class Launcher {
   open_mpi    // mpirun
 };
 
-// What a launcher says about a process in its environment.
+// A launcher's description of a process, read from environment variables.
 struct Launch {
   Launcher launcher = Launcher::none;
   int rank = 0, size = 1;
   std::optional<int> local_rank, local_size;  // on its machine
-  std::optional<std::string> address;         // the rendezvous: MASTER_ADDR
-  std::optional<std::uint16_t> port;          // and MASTER_PORT
+  std::optional<std::string> address;         // MASTER_ADDR, the address of the rendezvous
+  std::optional<std::uint16_t> port;          // MASTER_PORT
   bool store_is_hosted = false;               // torchrun's agent runs the TCP store
   int attempt = 0;                            // torchrun's restart count
 };
 
-// Variables that are missing, not numbers, or contradictory are a UserError that names them.
+// Throws a UserError that names the variables if they are missing, not numbers, or contradictory.
 Launch read_launch(const Environment& environment);
 
 }  // namespace dpo::comm

@@ -27,7 +27,7 @@ constexpr std::array<KindName, 8> kKinds = {{{Message::Kind::heartbeat, "heartbe
                                              {Message::Kind::failed, "failed"},
                                              {Message::Kind::abort, "abort"}}};
 
-// The members of a message. One that is missing or of the wrong type makes it invalid.
+// Reads the members of a message. The message is invalid if one is missing or has the wrong type.
 class Members {
  public:
   explicit Members(const json& message) : message_(message) {}

@@ -54,7 +54,7 @@ class MpiThread {
  public:
   MpiThread() : thread_([this] { work(); }) {
     const std::shared_future<void> started = post([] {
-      // A waiting rank leaves its core to those that compute.
+      // A waiting rank yields its core to ranks that compute.
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", /*overwrite=*/0);
       int provided = MPI_THREAD_SINGLE;
       check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
@@ -69,7 +69,7 @@ class MpiThread {
     }
   }
 
-  // MPI_Finalize needs all ranks: after a failure in this one it might wait forever.
+  // Skips MPI_Finalize after a failure of this rank, because it needs all ranks and might wait forever.
   ~MpiThread() {
     if (std::uncaught_exceptions() == 0) post([] { MPI_Finalize(); });
     close();
@@ -86,7 +86,7 @@ class MpiThread {
     return done;
   }
 
-  // Memory for jobs, kept because allocating it costs as much as filling it.
+  // Returns memory for jobs. It is kept because allocating it costs as much as filling it.
   char* buffer(std::size_t bytes) {
     if (buffer_.size() < bytes) buffer_.resize(bytes);
     return buffer_.data();
@@ -124,7 +124,8 @@ class MpiThread {
   std::thread thread_;
 };
 
-// A tensor in host memory: itself, or a copy of a GPU tensor as its stream has computed it so far.
+// Holds a tensor in host memory: the tensor itself, or a copy of a GPU tensor as computed by its stream so
+// far.
 class HostCopy {
  public:
   HostCopy(const at::Tensor& tensor, bool with_content) : tensor_(tensor), host_(tensor) {
@@ -133,7 +134,7 @@ class HostCopy {
     if (with_content) fill(host_, tensor);
   }
 
-  // Copies `tensor` to `host`, which may be a part of get().
+  // Copies `tensor` to `host`, which may be part of get().
   void fill(const at::Tensor& host, const at::Tensor& tensor) {
     const at::NoGradGuard no_grad;
     host.copy_(tensor, /*non_blocking=*/true);
@@ -142,12 +143,12 @@ class HostCopy {
     copied_->record(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
   }
 
-  // In the MPI thread, before it is read.
+  // Must be called in the MPI thread before the copy is read.
   void wait() const {
     if (copied_) copied_->synchronize();
   }
 
-  // In the caller, after the operation.
+  // Must be called in the calling thread after the operation.
   void copy_back() const {
     const at::NoGradGuard no_grad;
     if (!tensor_.is_same(host_)) tensor_.copy_(host_, /*non_blocking=*/true);
@@ -162,7 +163,8 @@ class HostCopy {
 
 char* bytes_of(const at::Tensor& tensor) { return static_cast<char*>(tensor.mutable_data_ptr()); }
 
-// What a group's jobs do, in the MPI thread. Jobs hold it by value, since they may outlive the group.
+// Implements a group's jobs, which run in the MPI thread. Jobs hold it by value, because they may outlive the
+// group.
 class Communicator {
  public:
   Communicator(MpiThread& thread, MPI_Comm comm, const MpiLimits& limits)
@@ -174,8 +176,9 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Not MPI_Allreduce, whose order of summation may differ between ranks and which has no 16-bit floats. Each
-  // rank sums its part; all ranks sum what is too small to divide. The order is the same in both.
+  // Reduces without MPI_Allreduce, whose summation order may differ between ranks and which has no 16-bit
+  // floats. Each rank sums its part; data too small to divide is summed by all ranks. The order is the same
+  // in both cases.
   void reduce(const at::Tensor& tensor, Reduction reduction) const {
     const std::size_t element = tensor.element_size(), ranks = static_cast<std::size_t>(size_);
     const auto count = static_cast<std::size_t>(tensor.numel());
@@ -189,7 +192,7 @@ class Communicator {
     if (count > divided) reduce_whole(tensor, data + divided * element, count - divided, reduction);
   }
 
-  // `into` already has this rank's part in place; each part has `bytes` bytes.
+  // Gathers parts of `bytes` bytes. This rank's part is already in its position in `into`.
   void gather(char* into, std::size_t bytes) const {
     for_pieces(bytes, [&](std::size_t start, std::size_t width) {
       const StridedType parts(width, bytes);
@@ -198,7 +201,7 @@ class Communicator {
     });
   }
 
-  // `own` receives this rank's part, of `count` elements, of the sum of all ranks' `from`.
+  // Writes this rank's part, of `count` elements, of the sum of all ranks' `from` to `own`.
   void reduce_parts(const at::Tensor& like, const char* from, char* own, std::size_t count,
                     Reduction reduction) const {
     const std::size_t element = like.element_size(), ranks = static_cast<std::size_t>(size_);
@@ -230,7 +233,7 @@ class Communicator {
   }
 
  private:
-  static constexpr std::size_t kSmall = 64 << 10;  // bytes: latency costs more than transfer
+  static constexpr std::size_t kSmall = 64 << 10;  // bytes; below this, latency costs more than transfer
 
   template <typename Function>
   void for_pieces(std::size_t bytes, Function work) const {

@@ -25,15 +25,15 @@ namespace {
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Backend = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
 
-// The timeout ends operations that all ranks have begun and that hang (see nccl_timeout). To wait for a rank
-// that reads, downloads or tokenizes for an hour, use barrier().
+// The timeout ends operations that all ranks have begun and that hang (see nccl_timeout). Use barrier() to
+// wait for a rank that reads, downloads or tokenizes for an hour.
 Backend make_backend(const Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   const auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
 }
 
-// A tensor on the GPU: itself, or a copy of a host tensor.
+// Holds a tensor on the GPU: the tensor itself, or a copy of a host tensor.
 class GpuCopy {
  public:
   GpuCopy(const at::Tensor& tensor, at::Device gpu)
@@ -58,7 +58,8 @@ class NcclGroup : public Group {
         gpu_(at::kCUDA, static_cast<c10::DeviceIndex>(settings.gpu)),
         bootstrap_(std::move(bootstrap)) {}
 
-  // After a failure here the other ranks may be stuck in a collective: an orderly shutdown would hang.
+  // Skips an orderly shutdown after a failure, which would hang because other ranks may be stuck in a
+  // collective.
   ~NcclGroup() override {
     if (std::uncaught_exceptions() > 0)
       backend_.release();
@@ -95,12 +96,12 @@ class NcclGroup : public Group {
     return wrap(backend_->broadcast(tensors, options), copy);
   }
 
-  // First waits for the others over the store, which may take hours. The timeout of NCCL's operation begins
-  // when all ranks are here.
+  // Waits for the other ranks over the store first, which may take hours. The timeout of NCCL's operation
+  // begins only when all ranks have arrived.
   void barrier() override {
     wait_for_all_over_store();
     const at::Tensor one = at::ones({1}, at::kFloat);
-    all_reduce(one, Reduction::sum).wait();  // a host tensor, so the host waits
+    all_reduce(one, Reduction::sum).wait();  // a host tensor makes the host wait
   }
 
   std::shared_ptr<Group> split(int colour) override {
@@ -118,7 +119,7 @@ class NcclGroup : public Group {
   }
 
  private:
-  // Polls the store, since a call that waits would keep NCCL's own thread from using it.
+  // Polls the store, because a blocking call would keep NCCL's own thread from using it.
   void wait_for_all_over_store() {
     using std::chrono::milliseconds;
     constexpr milliseconds kFirst(1), kLongest(200);
@@ -130,7 +131,7 @@ class NcclGroup : public Group {
     }
   }
 
-  // `kept`: what the operation reads must not be freed before it ends.
+  // `kept` is a tensor that the operation reads, which must not be freed before it ends.
   Work wrap(const c10::intrusive_ptr<c10d::Work>& work, const GpuCopy& result, const at::Tensor& kept = {}) {
     return Work([work, result, kept] {
       work->wait();
@@ -142,13 +143,13 @@ class NcclGroup : public Group {
   Backend backend_;
   NcclSettings settings_;
   at::Device gpu_;
-  std::shared_ptr<Group> bootstrap_;  // that connected the ranks; lives as long as this group
+  std::shared_ptr<Group> bootstrap_;  // the group that connected the ranks, kept alive by this one
   int splits_ = 0;
   std::int64_t barriers_ = 0;
 };
 
-// `hosts`: this process runs the store; the others connect to it. The store has no password, so if all ranks
-// are on this machine, no other can connect.
+// `hosts` is true if this process runs the store; the others connect to it. The store has no password, so if
+// all ranks are on this machine, it accepts no connection from others.
 Store open_store(const Rendezvous& rendezvous, bool hosts) {
   c10d::TCPStoreOptions options;
   options.port = rendezvous.port;
@@ -193,7 +194,7 @@ std::shared_ptr<Group> nccl_group(const World& connected, const NcclSettings& se
   Rendezvous rendezvous;
   Store store;
   if (hosts) {
-    // One machine needs no network.
+    // Ranks on one machine need no network.
     rendezvous.address = connected.local_size == all.size() ? kThisMachine : own_addresses().front();
     rendezvous.port = listen_on(std::nullopt).port;
     store = open_store(rendezvous, hosts);

@@ -23,7 +23,7 @@
 namespace dpo::comm {
 namespace {
 
-// Opens a socket. For the network it takes IPv6 and IPv4 if the machine has IPv6, otherwise IPv4.
+// Opens a socket. A network socket accepts IPv6 and IPv4 if the machine has IPv6, otherwise only IPv4.
 Descriptor new_socket(Reach reach) {
   if (reach == Reach::this_machine)
     return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -37,7 +37,7 @@ Descriptor new_socket(Reach reach) {
 int bind_to(int socket, std::uint16_t port, Reach reach) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);  // for the family
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);  // reads the address family
   if (address.ss_family == AF_INET6) {
     sockaddr_in6 all{};
     all.sin6_family = AF_INET6;

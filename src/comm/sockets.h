@@ -9,7 +9,7 @@
 
 namespace dpo::comm {
 
-// A file descriptor, closed by its destructor.
+// Owns a file descriptor and closes it in the destructor.
 class Descriptor {
  public:
   explicit Descriptor(int value = -1) : value_(value) {}
@@ -34,20 +34,21 @@ struct ListeningSocket {
   std::uint16_t port = 0;
 };
 
-// Says who can connect: processes of this machine (127.0.0.1), or anyone who reaches a network interface.
+// Who can connect: processes of this machine (127.0.0.1), or anyone who can reach a network interface.
 enum class Reach { this_machine, network };
 
 inline constexpr const char* kThisMachine = "127.0.0.1";
 
-// Null: a free port. A port that is in use is a UserError that names it.
+// Listens on a port, or on any free port if it is nullopt. Throws a UserError that names the port if it is in
+// use.
 ListeningSocket listen_on(std::optional<std::uint16_t> port, Reach reach = Reach::network);
 
 std::string host_name();
 
-// Addresses under which other machines may reach this one, the likeliest first.
+// Returns the addresses under which other machines may reach this one, the likeliest first.
 std::vector<std::string> own_addresses();
 
-// A connected socket; not open if that failed.
+// Connects to an address. The result is not open if that failed.
 Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds timeout);
 
 }  // namespace dpo::comm

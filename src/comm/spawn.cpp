@@ -23,7 +23,7 @@
 namespace dpo::comm {
 namespace {
 
-// Blocked, and received by wait() alone, so that no signal is missed.
+// Blocks the signals, which only wait() receives, so that none is missed.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -37,7 +37,7 @@ class BlockedSignals {
 
   void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-  // The next signal, or 0 after the timeout.
+  // Returns the next signal, or 0 after the timeout.
   int wait(std::chrono::milliseconds timeout) const {
     const timespec limit{timeout.count() / 1000, timeout.count() % 1000 * 1'000'000};
     const int signal = ::sigtimedwait(&set_, nullptr, &limit);
@@ -63,7 +63,8 @@ std::vector<std::string> environment_with(const Environment& added) {
   return texts;
 }
 
-// In a process group of its own: Ctrl-C then reaches this process alone, which forwards it once.
+// Starts a process in a separate process group, so that Ctrl-C only reaches this process, which forwards it
+// once.
 pid_t start(const Process& process, const BlockedSignals& signals, int signal_at_our_death) {
   std::vector<std::string> arguments = process.command, variables = environment_with(process.variables);
   const std::vector<char*> argv = pointers(arguments), environment = pointers(variables);
@@ -79,7 +80,7 @@ pid_t start(const Process& process, const BlockedSignals& signals, int signal_at
   ::_exit(127);
 }
 
-// False only if a process is known to have no handler for the signal.
+// Returns false only if the process is known to have no handler for the signal.
 bool catches(pid_t process, int signal) {
   constexpr std::string_view kCaught = "SigCgt:";
   std::ifstream status(fmt::format("/proc/{}/status", process));
@@ -104,8 +105,8 @@ int count_catching(pid_t process, int signal) {
 
 bool is_list_of_children_known() { return std::filesystem::exists("/proc/thread-self/children"); }
 
-// mpirun exits with 128 + signal if a signal killed a rank; 143 is also the status of ranks that stopped in
-// order.
+// Converts the status of a process. mpirun exits with 128 + signal if a signal killed a rank; 143 is also the
+// status of ranks that stopped in order.
 int exit_status_of(int status) {
   if (!WIFEXITED(status)) return kTrainingFailed;
   const int code = WEXITSTATUS(status);
@@ -151,8 +152,8 @@ class Children {
     for (const Child& child : running_) ::kill(child.process, signal);
   }
 
-  // mpirun forgets a signal that comes before it has started the ranks, and a rank without a handler would
-  // die as if it had failed.
+  // Forwards a stop signal once all processes are ready for it. mpirun ignores a signal that arrives before
+  // it has started the ranks, and a rank without a handler would die as if it had failed.
   void stop(int signal) {
     const auto is_ready = [&](const Child& child) { return child.is_ready_for(signal); };
     if (std::ranges::all_of(running_, is_ready)) return send(signal);
@@ -178,8 +179,8 @@ class Children {
   Forwarding forwarding_;
   std::chrono::milliseconds grace_;
   std::vector<Child> running_;
-  int status_ = 0;              // of the first that failed
-  Clock::time_point deadline_;  // for the others
+  int status_ = 0;              // of the first process that failed
+  Clock::time_point deadline_;  // for the remaining processes
 };
 
 std::string find_program(const std::string& name) {

@@ -41,7 +41,7 @@ class Throttled : public Group {
   std::shared_ptr<Group> split(int colour) override { return throttled(group_->split(colour), link_); }
 
  private:
-  // A rank does not send its own part.
+  // Delays an operation by the time for sending `bytes`, except for the rank's own part, which is not sent.
   Work slowed(std::size_t bytes, Work work) {
     const double share = static_cast<double>(size() - 1) / static_cast<double>(size());
     const double arrival = link_->send(share * static_cast<double>(bytes), now());

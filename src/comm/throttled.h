@@ -11,7 +11,7 @@ class Link {
  public:
   explicit Link(double bytes_per_second) : speed_(bytes_per_second) {}
 
-  // Sends bytes at the time `now`, in seconds, after those still being sent; returns when the last one
+  // Sends bytes at time `now` [seconds], after those still being sent. Returns the time when the last one
   // arrives.
   double send(double bytes, double now);
   double sent() const { return sent_; }  // bytes
@@ -22,8 +22,8 @@ class Link {
   double busy_until_ = 0;
 };
 
-// The same group, and all that are split from it, as if over a slower network: a collective takes at least as
-// long as a rank's link needs for the bytes that a ring algorithm sends. For benchmarks.
+// Wraps a group, and all groups split from it, to behave as on a slower network. A collective takes at least
+// as long as a rank's link needs for the bytes that a ring algorithm sends. For benchmarks.
 std::shared_ptr<Group> throttled(std::shared_ptr<Group> group, std::shared_ptr<Link> link);
 
 }  // namespace dpo::comm

@@ -24,18 +24,18 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHeartbeatInterval{1000};
-constexpr milliseconds kGrace{500};           // before rank 0 acts on a reported failure
-constexpr milliseconds kReportTimeout{5000};  // for a rank that reports its failure
+constexpr milliseconds kGrace{500};           // delay before rank 0 acts on a reported failure
+constexpr milliseconds kReportTimeout{5000};  // for a rank to report its failure
 constexpr std::size_t kLongestError = 16'384;
 
-// A rank as another one sees it.
+// A rank as seen by another rank.
 struct Peer {
   int rank = 0;
   std::string host;
   std::int64_t pid = 0;
   Connection connection;
-  bool left = false;                        // said goodbye
-  std::optional<RankFailure> failure = {};  // that it reported
+  bool left = false;                        // it said goodbye
+  std::optional<RankFailure> failure = {};  // failure that it reported
 
   RankFailure failed(std::string what) const { return {rank, host, pid, std::move(what)}; }
 };
@@ -50,7 +50,7 @@ Endpoint share_endpoint(Group& all, const ListeningSocket& listening, bool one_m
   return parse_endpoint(broadcast_text(all, text_of(own), 0));
 }
 
-// Rank 0 connects to all others, which connect to rank 0 only.
+// Connects rank 0 to all others. Each other rank connects only to rank 0.
 std::vector<Peer> connect_peers(Group& all, const WatchdogOptions& options) {
   const std::vector<std::string> hosts = gather_texts(all, host_name());
   const std::vector<std::string> pids = gather_texts(all, std::to_string(::getpid()));
@@ -116,7 +116,7 @@ class Watchdog::Thread {
     while (true) {
       wait_for_events();
       const Clock::time_point now = Clock::now();
-      // If this process was itself stopped, perhaps with the others, missing heartbeats prove nothing.
+      // Missing heartbeats prove nothing if this process was itself stopped, perhaps with the others.
       if (now - checked > 3 * interval_) {
         for (Peer& peer : peers_) peer.connection.reset_timeout(now);
         standstill_.restart(now);
@@ -166,7 +166,7 @@ class Watchdog::Thread {
       if (peer.connection.is_open()) peer.connection.send(message);
   }
 
-  // A peer that is gone and reported nothing.
+  // Returns a peer that is gone without having reported a failure.
   std::optional<RankFailure> find_lost(Clock::time_point now) const {
     for (const Peer& peer : peers_) {
       if (peer.left || peer.failure) continue;
@@ -182,9 +182,9 @@ class Watchdog::Thread {
     return std::nullopt;
   }
 
-  // Warns of a standstill, and returns the rank that caused it once it has lasted too long. Only rank 0 does
-  // so, since it receives all heartbeats. If no rank waits for another, all may be in one long operation, so
-  // the run goes on.
+  // Warns about a standstill and returns the rank that caused it once it has lasted too long. Only rank 0
+  // does this, because it receives all heartbeats. If no rank waits for another, all may be in one long
+  // operation, so the run continues.
   std::optional<RankFailure> find_stuck(Clock::time_point now) {
     if (rank_ != 0) return std::nullopt;
     const StandstillLimits& limits = options_.standstill;
@@ -222,7 +222,7 @@ class Watchdog::Thread {
                        describe(stuck_failure(stuck, limits.warn)), seconds_of(limits.end));
   }
 
-  // A failure that a rank reported. This rank's own comes first, and is sent to rank 0.
+  // Returns a failure that a rank reported. This rank's own failure comes first and is sent to rank 0.
   std::optional<RankFailure> find_reported() {
     {
       const std::lock_guard lock(mutex_);
@@ -235,8 +235,9 @@ class Watchdog::Thread {
     return std::nullopt;
   }
 
-  // Whether it is known why the run ends. Only rank 0 decides between reported failures, and after a moment:
-  // a rank may fail because another one exited, or all fail alike and rank 0 is about to report the same.
+  // Returns whether the reason why the run ends is known. Only rank 0 decides between reported failures, and
+  // only after a delay: a rank may fail because another one exited, or all fail for one reason and rank 0 is
+  // about to report it too.
   bool find_cause(Clock::time_point now) {
     if (cause_) return true;
     const std::optional<RankFailure> reported = find_reported();
@@ -260,7 +261,7 @@ class Watchdog::Thread {
   const WatchdogOptions options_;
   const milliseconds interval_;
   const std::function<void(const RankFailure&)> on_failure_;
-  std::vector<Peer> peers_;  // of rank 0 all others, in order; of the others rank 0
+  std::vector<Peer> peers_;  // on rank 0 all other ranks, in order; on the others only rank 0
   Standstill standstill_;
   bool standstill_noticed_ = false;
   std::optional<RankFailure> cause_;

@@ -27,8 +27,8 @@ int ranks_on_this_machine(Group& all) {
   return static_cast<int>(std::ranges::count(gather_texts(all, host_name()), host_name()));
 }
 
-// Without MPI only NCCL is left, at the launcher's rendezvous. Ranks that see one GPU each may have been
-// given one each; NCCL reports an error if they were not.
+// Connects through the launcher's rendezvous. Without MPI only NCCL is available. Ranks that see one GPU each
+// may have been assigned one each; NCCL reports an error if not.
 World connect_by_variables(const Launch& launch, std::chrono::milliseconds rank_timeout) {
   const int gpus = local_gpus();
   if (gpus == 0)
@@ -46,7 +46,7 @@ World connect_by_variables(const Launch& launch, std::chrono::milliseconds rank_
   return world;
 }
 
-// Whether every rank has a GPU to itself.
+// Returns true if every rank has its own GPU.
 bool have_own_gpus(Group& all, int local_rank) {
   const int gpus = local_gpus();
   const std::vector<std::string> names =
@@ -79,7 +79,7 @@ World connect(const Launch& launch, std::chrono::milliseconds rank_timeout) {
       if (launch.size == 1 && (local_gpus() == 0 || !launch.address || !launch.port)) return {};
       return connect_by_variables(launch, rank_timeout);
     case Launcher::slurm:
-      // Without MPI in srun, a job script sets MASTER_ADDR and MASTER_PORT.
+      // If srun lacks MPI support, a job script sets MASTER_ADDR and MASTER_PORT.
       if (local_gpus() > 0 && launch.address && launch.port)
         return connect_by_variables(launch, rank_timeout);
       return connect_by_mpi(launch, rank_timeout);

@@ -30,7 +30,7 @@ struct CacheArguments {
   bool json = false;
 };
 
-// "30d" in seconds.
+// Converts an age such as "30d" to seconds.
 double seconds_of(const std::string& age) {
   constexpr std::pair<char, double> kUnits[] = {{'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7 * 86400}};
   constexpr std::size_t kMostDigits = 6;
@@ -48,7 +48,7 @@ std::string shown_age(std::time_t then, std::time_t now) {
   return rough_duration(static_cast<double>(std::max<std::time_t>(0, now - then))) + " ago";
 }
 
-// The file that an argument names, by its path or as the list shows it.
+// Returns true if the argument names this file, by its path or its name in the list.
 bool is_named(const CacheFile& file, const std::string& argument) {
   const fs::path given = argument;
   std::error_code none;
@@ -57,7 +57,7 @@ bool is_named(const CacheFile& file, const std::string& argument) {
                                  : given == file.path.filename();
 }
 
-// The files that the arguments choose: those named, or those not used for so long, or all.
+// Returns the files selected by the arguments: by name, by time since the last use, or all.
 std::vector<CacheFile> chosen(const CacheArguments& arguments, const fs::path& folder, std::time_t now) {
   std::vector<CacheFile> files = cache_files_in(folder);
   for (const std::string& argument : arguments.files)

@@ -25,16 +25,16 @@ using Kind = CacheFile::Kind;
 constexpr std::string_view kTokens = ".tokens", kScores = ".safetensors", kTemporary = ".tmp";
 constexpr const char* kUnreadable = "damaged, or written by an earlier version";
 
-// Returns whether a name is 32 hexadecimal digits and this extension, as in the caches of runs.
+// Returns true for a name of 32 hexadecimal digits and this extension, as in the caches of runs.
 bool is_cache_name(std::string_view name, std::string_view extension) {
   constexpr std::size_t kDigits = 32;
   return name.size() == kDigits + extension.size() && name.ends_with(extension) &&
          name.find_first_not_of("0123456789abcdef") == kDigits;
 }
 
-// Returns the name that a temporary file (NAME.XXXXXX.tmp) would have got; empty if it is not one.
+// Returns the final name of a temporary file (NAME.XXXXXX.tmp), or "" if it is not one.
 std::string_view target_of(std::string_view name) {
-  constexpr std::size_t kRandom = 7;  // with its point
+  constexpr std::size_t kRandom = 7;  // including the dot
   if (!name.ends_with(kTemporary) || name.size() < kTemporary.size() + kRandom) return {};
   return name.substr(0, name.size() - kTemporary.size() - kRandom);
 }
@@ -45,7 +45,7 @@ std::optional<Kind> kind_of(const std::string& name, std::string_view extension)
   return std::nullopt;
 }
 
-// The second line of a token file; see data::TokenFile.
+// Returns the second line of a token file; see data::TokenFile.
 std::string about_tokens(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string first, second;
@@ -54,7 +54,7 @@ std::string about_tokens(const fs::path& path) {
   return first.starts_with("dpo tokens ") && !second.empty() ? second : kUnreadable;
 }
 
-// The tensor `about` of a file of reference scores; see train::ScoreTable.
+// Returns the tensor `about` of a file of reference scores; see train::ScoreTable.
 std::string about_scores(const fs::path& path) {
   try {
     const checkpoint::SafetensorsFile file(path);
@@ -76,7 +76,7 @@ std::string about(const fs::path& path, Kind kind) {
   return text;
 }
 
-// Restores the last-use time, since reading a file to describe it does not count as use.
+// Describes a file and restores its last-use time, because reading it for the list does not count as use.
 std::string about_unused(const fs::path& path, Kind kind, const struct stat& found) {
   std::string text = about(path, kind);
   const timespec times[] = {found.st_atim, {0, UTIME_OMIT}};

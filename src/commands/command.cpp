@@ -29,7 +29,7 @@
 namespace dpo::commands {
 namespace {
 
-// "dpo bench train"
+// Returns the full name of a command, such as "dpo bench train".
 std::string full_name(const CLI::App& command) {
   const CLI::App* const parent = command.get_parent();
   return parent ? full_name(*parent) + " " + command.get_name() : command.get_name();
@@ -41,7 +41,7 @@ std::string hint_for_unknown(const CLI::App& program, const std::string& name,
   return known.empty() ? did_you_mean(name, commands) : known;
 }
 
-// CLI11 would only say that a subcommand is required.
+// Reports a missing or unknown subcommand. CLI11 would only report that one is required.
 void check_command(const CLI::App& program, std::span<const std::string> arguments) {
   std::vector<std::string> commands;
   for (const CLI::App* command : program.get_subcommands({})) commands.push_back(command->get_name());
@@ -65,13 +65,13 @@ std::vector<std::string> long_options(const CLI::App& command) {
   return options;
 }
 
-// What an unknown option was meant to be; `next` is the argument after it.
+// Suggests the option that was meant by an unknown one. `next` is the argument after it.
 std::string hint_for_option(const CLI::App& command, const std::string& option, const std::string& next) {
   const std::string name = option.substr(0, option.find('='));
   const std::vector<std::string> options = long_options(command);
   const bool lacks_dash = std::ranges::find(options, "-" + name) != options.end();
   const bool is_value = !next.starts_with("-") && next.find('=') == next.npos;
-  if (command.get_allow_extras() && !lacks_dash)  // it takes KEY=VALUE
+  if (command.get_allow_extras() && !lacks_dash)  // the command takes KEY=VALUE
     if (const std::string hint = config::did_you_mean_key_of_option(option, is_value ? next : "");
         !hint.empty())
       return hint;
@@ -89,20 +89,20 @@ std::vector<std::string> unknown_options(const CLI::App& command, const std::vec
   return problems;
 }
 
-// The arguments that the command which was given does not have, in CLI11's words "not expected".
+// Reports the arguments that the given command does not have (CLI11 calls them "not expected").
 [[noreturn]] void refuse_arguments(const CLI::App& program) {
   const CLI::App* command = &program;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const std::vector<std::string> arguments = command->remaining();
   std::vector<std::string> problems = unknown_options(*command, arguments);
-  if (problems.empty())  // else they may be values of those
+  if (problems.empty())  // otherwise they may be values of unknown options
     for (const std::string& argument : arguments)
       problems.push_back(
           fmt::format("unexpected argument '{}' (see '{} --help')", argument, full_name(*command)));
   throw UserError(problems);
 }
 
-// "--config: At Most 1 required but received 2"
+// Rewrites CLI11's "--config: At Most 1 required but received 2".
 std::string explain_mismatch(const std::string& what, const std::string& command) {
   const std::size_t at = what.find(": At Most 1 required");
   return at == what.npos
@@ -110,7 +110,7 @@ std::string explain_mismatch(const std::string& what, const std::string& command
              : fmt::format("{} is given more than once (see 'dpo {} --help')", what.substr(0, at), command);
 }
 
-// "--tokens requires --order": CLI11's words between two options.
+// Replaces CLI11's words between two options, as in "--tokens requires --order".
 std::string in_plain_words(const std::string& what, std::string_view words, std::string_view plain) {
   const std::size_t at = what.find(words);
   return at == what.npos
@@ -118,10 +118,10 @@ std::string in_plain_words(const std::string& what, std::string_view words, std:
              : fmt::format(fmt::runtime(plain), what.substr(0, at), what.substr(at + words.size()));
 }
 
-// 'dpo help COMMAND' is 'dpo COMMAND --help'.
+// Converts 'dpo help COMMAND' to 'dpo COMMAND --help'.
 std::vector<std::string> without_help(std::vector<std::string> arguments) {
   if (arguments.empty() || arguments.front() != "help") return arguments;
-  std::erase(arguments, "help");  // 'dpo help help' too
+  std::erase(arguments, "help");  // also handles 'dpo help help'
   arguments.emplace_back("--help");
   return arguments;
 }
@@ -130,9 +130,9 @@ int parse_and_run(CLI::App& program, const Action& action, const std::vector<std
   check_command(program, arguments);
   try {
     program.parse(
-        std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 wants them reversed
+        std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them reversed
   } catch (const CLI::ConversionError& error) {
-    // "Could not convert: --gpus = x"
+    // Strips the prefix of "Could not convert: --gpus = x".
     std::string what = error.what();
     if (const std::size_t at = what.find(": "); at != std::string::npos) what = what.substr(at + 2);
     throw UserError(fmt::format("invalid value: {} (see 'dpo {} --help')", what, arguments.front()));
@@ -159,7 +159,7 @@ int act(CLI::App& program, const Action& action, std::vector<std::string> argume
   return 0;
 }
 
-// A configuration file, given without --config.
+// Returns true if the argument is a configuration file that was given without --config.
 bool is_yaml_file(const std::string& argument) {
   std::error_code none;
   return (argument.ends_with(".yaml") || argument.ends_with(".yml")) &&
@@ -197,12 +197,12 @@ Command make_group(std::string name, std::string help, std::vector<Command> comm
 int run_program(CLI::App& program, const std::vector<Command>& commands, std::vector<std::string> arguments,
                 const std::vector<std::string>& first_steps) {
   open_standard_streams();
-  std::signal(SIGXFSZ, SIG_IGN);  // beyond 'ulimit -f' a write then fails, as it does on a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond 'ulimit -f' then fails like on a full disk
   program.set_help_flag("-h,--help", "print this help and exit");
   program.formatter(help_format(/*takes_keys=*/false));
   try {
     const int status = act(program, add_commands(program, commands), std::move(arguments), first_steps);
-    // What is still in the buffer was not written yet; a full disk shows only then.
+    // Flushes the buffer, because a full disk is only noticed when it is written.
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     print_error(fmt::format("cannot write all of the output ({})", std::strerror(errno)));
     return status == 0 ? kBadInput : status;
@@ -212,9 +212,9 @@ int run_program(CLI::App& program, const std::vector<Command>& commands, std::ve
     Terminal::get().clear();
     Terminal::get().print(stopped.what());
     return kStopped;
-  } catch (const std::filesystem::filesystem_error& error) {  // a std::system_error too
+  } catch (const std::filesystem::filesystem_error& error) {  // is also a std::system_error
     print_bug(error);
-  } catch (const std::system_error& error) {  // of fmt::print, to stdout
+  } catch (const std::system_error& error) {  // thrown by fmt::print to stdout
     print_error(fmt::format("cannot write all of the output ({})", error.code().message()));
   } catch (const std::exception& error) {
     print_bug(error);
@@ -229,14 +229,14 @@ void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help
       command.add_option("--config-dir", request.config_dirs, "folder with your own presets, searched first"))
       ->type_name("DIR")
       ->allow_extra_args(false);
-  // Not a positional option, since CLI11 would split [a,b].
+  // KEY=VALUE is not a positional option, because CLI11 would split [a,b].
   command.allow_extras();
   command.formatter(help_format(/*takes_keys=*/true));
   command.footer([help = std::move(help)] { return help_of_keys(help); });
 }
 
 CLI::Option* takes_path(CLI::Option* option) {
-  if (option->get_positional()) option->type_name("");  // the help shows its name alone
+  if (option->get_positional()) option->type_name("");  // the help shows only its name
   return option->transform(expand_home);
 }
 
@@ -268,7 +268,7 @@ CLI::Option* takes_one_of(CLI::Option* option, const std::vector<std::string>& n
 std::vector<std::string> overrides_of(const CLI::App& command) {
   const std::vector<std::string> arguments = command.remaining();
   std::vector<std::string> problems = unknown_options(command, arguments);
-  if (problems.empty())  // else they may be values of those
+  if (problems.empty())  // otherwise they may be values of unknown options
     for (const std::string& argument : arguments)
       if (is_yaml_file(argument))
         problems.push_back(fmt::format("{0} is a file: write --config {0}", argument));

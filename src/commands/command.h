@@ -1,4 +1,4 @@
-// A command of a program: its options, help and action, and helpers to describe them.
+// Commands of a program: their options, help and actions, and helpers to describe them.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class Option;
 
 namespace dpo::commands {
 
-// What a command does once its arguments are parsed; it returns the exit status.
+// Runs a command after its arguments are parsed and returns the exit status.
 using Action = std::function<int()>;
 
 struct Command {
@@ -24,11 +24,11 @@ struct Command {
   std::function<Action(CLI::App& command)> add;  // adds help and options
 };
 
-// The KEY=VALUE arguments of a command line. An unknown option is a UserError.
+// Returns the KEY=VALUE arguments of a command line. Throws a UserError for an unknown option.
 std::vector<std::string> overrides_of(const CLI::App& command);
 
-// A command with the options that describe(CLI::App&, Arguments&) adds. Arguments that hold a run's
-// configuration have it as `request`.
+// Returns a command with the options that describe(CLI::App&, Arguments&) adds. Arguments with a run's
+// configuration store it as `request`.
 template <class Arguments, class Run>
 Command make_command(std::string name, Run run) {
   return {std::move(name), [run](CLI::App& command) -> Action {
@@ -42,38 +42,38 @@ Command make_command(std::string name, Run run) {
           }};
 }
 
-// A command with subcommands, one of which is required: bench train, bench device.
+// Returns a command with subcommands, one of which is required: bench train, bench device.
 Command make_group(std::string name, std::string help, std::vector<Command> commands);
 
-// All of main(): parses the arguments, runs the command and prints errors. Returns the exit status.
-// `first_steps`: the commands that are shown if none is given; if empty, a missing command is an error.
+// Implements main(): parses the arguments, runs the command and prints errors. Returns the exit status.
+// `first_steps` are the commands shown if none is given; if empty, a missing command is an error.
 int run_program(CLI::App& program, const std::vector<Command>& commands, std::vector<std::string> arguments,
                 const std::vector<std::string>& first_steps = {});
 
 // The end of the help of a command that takes a run's configuration.
 struct RunHelp {
-  std::vector<std::string> examples;  // commands that run as they are, in a folder with their files
+  std::vector<std::string> examples;  // run unchanged, in a folder with their files
   std::string notes = {};
-  bool shows_keys = false;  // the main keys, which one page has for all
+  bool shows_keys = false;  // the main keys; shown on one page only
 };
 
-// The arguments of every command that takes a run's configuration: KEY=VALUE, --config, --config-dir. The
-// help then ends with how to set keys, and where they are listed.
+// Adds the arguments of every command that takes a run's configuration: KEY=VALUE, --config, --config-dir.
+// The help then ends with how to set keys and where they are listed.
 void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help);
 
 // Expands ~/ at the start of an option's value, which the shell does not do in --option=~/x.
 CLI::Option* takes_path(CLI::Option* option);
 
-// Refuses what is not a whole number of at least 1.
+// Rejects values that are not whole numbers of at least 1.
 CLI::Option* at_least_one(CLI::Option* option);
 
-// Rejects a value that is none of these names, and lists the names in the help.
+// Rejects values that are not one of these names, and lists the names in the help.
 CLI::Option* takes_one_of(CLI::Option* option, const std::vector<std::string>& names);
 
 // Adds --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
 
-// Notes and errors go to stderr, so that stdout holds results only.
+// Notes and errors go to stderr, so that stdout contains only results.
 void print_notes(const std::vector<std::string>& notes);
 void print_error(const std::string& message);
 

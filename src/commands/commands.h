@@ -1,5 +1,5 @@
-// The commands of dpo. Those that compute are parsed twice: by dpo, which finds wrong arguments without
-// loading LibTorch, and by dpo-engine.
+// commands contains the command line of dpo. Commands that compute are parsed twice: by dpo, which finds
+// wrong arguments without loading LibTorch, and by dpo-engine.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,31 @@ namespace dpo::commands {
 // Arguments of every command that computes with a model.
 struct ModelArguments {
   std::string model;
-  std::string weights;    // empty: those in the model folder
-  std::string adapter;    // a folder; empty: none
-  std::string tokenizer;  // empty: the model folder
+  std::string weights;    // "": those in the model folder
+  std::string adapter;    // a folder; "": none
+  std::string tokenizer;  // "": the model folder
   std::string device = "auto";
-  std::string dtype;  // empty: float32 on a CPU, the model's on a GPU
+  std::string dtype;  // "": float32 on a CPU, the model's on a GPU
 };
 void describe(CLI::App& command, ModelArguments& arguments);
 
-// Whether a folder is an adapter of PEFT's or ours, and not a model; the file that says so.
+// is_adapter returns true if a folder is an adapter (PEFT's or ours) and not a model. kAdapterConfig is the
+// file that it looks for.
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 bool is_adapter(const std::filesystem::path& folder);
 
-// How conversations become text.
+// Settings for rendering conversations as text.
 struct ChatArguments {
-  std::string chat_template;        // a name or a file; empty: the tokenizer's own
+  std::string chat_template;        // a name or a file; "": the tokenizer's
   std::vector<std::string> kwargs;  // KEY=VALUE
-  std::string tools;                // a JSON file; empty: none
+  std::string tools;                // a JSON file; "": none
 };
 void describe(CLI::App& command, ChatArguments& arguments);
 
-// The same as keys of a run, for data::ChatTokenizer; no length limits a conversation.
+// Returns the settings as keys of a run, for data::ChatTokenizer, without a length limit.
 config::RunConfig chat_settings(const ChatArguments& arguments);
 
-// Arguments KEY=VALUE of an option; another form is a UserError.
+// Parses KEY=VALUE arguments of an option. Throws a UserError for another form.
 std::map<std::string, std::string> pairs_of(const std::string& option, const std::vector<std::string>& given);
 
 struct TrainArguments {
@@ -87,11 +88,11 @@ void describe(CLI::App& command, SampleArguments& arguments);
 struct ScoreArguments {
   ModelArguments model;
   std::string file;
-  std::string reference;  // a model; empty: no rewards
+  std::string reference;  // a model; "": no rewards
   double beta = 0.1;
   std::int64_t batch_tokens = 8192;
   std::optional<std::int64_t> max_length, max_prompt_length;
-  std::string truncation;            // empty: keep_end for conversations, else keep_start
+  std::string truncation;            // "": keep_end for conversations, else keep_start
   std::vector<std::string> columns;  // NAME=COLUMN
   ChatArguments rendering;
   bool time = false;
@@ -139,7 +140,7 @@ void describe(CLI::App& command, BenchDeviceArguments& arguments);
 
 inline constexpr const char* kBenchHelp = "measure training speed, or the speed of this machine";
 
-// The commands that need no LibTorch.
+// Commands that do not need LibTorch.
 Command cache_command();
 Command config_command();
 Command data_command();

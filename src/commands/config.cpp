@@ -53,7 +53,7 @@ int print_config(const ConfigArguments& arguments) {
   return 0;
 }
 
-// lr, loss.beta: neither lr=1 nor ~lr.
+// Returns true for lr and loss.beta, but not for lr=1 or ~lr.
 bool is_name(const std::string& argument) {
   return argument.find('=') == std::string::npos && !argument.empty() && argument.front() != '~' &&
          argument.front() != '+';

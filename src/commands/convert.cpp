@@ -11,7 +11,8 @@
 namespace dpo::commands {
 namespace {
 
-// OUT without .pt is a folder; one with the name of a weights file would surprise.
+// Reports an OUT that has the extension of a weights file but would become a folder, because only .pt is a
+// file.
 std::string problem_of_out(const std::string& out) {
   std::string type = std::filesystem::path(out).extension().string();
   std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -83,7 +83,7 @@ int print_order(const DataArguments& arguments, const config::Resolved& resolved
   return 0;
 }
 
-// Returns how many rows a split without examples had, and what dropped them.
+// Describes how many rows a split without examples had, and why they were dropped.
 std::string drops_text(const data::SplitReport& split) {
   std::int64_t rows = 0, bad = 0;
   std::array<std::int64_t, data::kDropReasons> dropped{};
@@ -106,7 +106,7 @@ std::string drops_text(const data::SplitReport& split) {
   return text + keep;
 }
 
-// No run can use a split without examples.
+// Throws if a split has no examples, because no run can use it.
 void require_examples(const std::vector<data::SplitReport>& splits) {
   std::vector<std::string> problems;
   for (const data::SplitReport& split : splits)
@@ -120,7 +120,7 @@ int print_report(const DataArguments& arguments, config::Resolved resolved) {
   SplitLoader loader(config);
   std::vector<data::SplitReport> splits;
   std::vector<std::string> names = {"train"};
-  if (config.eval_every) names.emplace_back("test");  // else a run does not read it
+  if (config.eval_every) names.emplace_back("test");  // otherwise a run does not read it
   if (!arguments.split.empty()) names = {arguments.split};
   for (const std::string& name : names) {
     data::Examples examples = loader.load(split_of(name));
@@ -142,7 +142,7 @@ int print_report(const DataArguments& arguments, config::Resolved resolved) {
   }
   fmt::print("{}", arguments.json ? data::to_json(splits, loader.tokenizer())
                                   : data::to_text(splits, loader.tokenizer()));
-  std::fflush(stdout);  // the report comes before the error
+  std::fflush(stdout);  // prints the report before the error
   require_examples(splits);
   return 0;
 }
@@ -153,7 +153,7 @@ int run_data(const DataArguments& arguments) {
   print_notes(resolved.notes);
   const hub::Listener listener = shown_downloads();
   fetch_tokenizer(resolved.values, listener);
-  if (arguments.order == 0) data::tokenizer_folder(resolved.values);  // before data is downloaded
+  if (arguments.order == 0) data::tokenizer_folder(resolved.values);  // fails before data is downloaded
   resolved = adapted(std::move(resolved));
   print_notes(resolved.notes);
   fetch_data(resolved.values, listener);

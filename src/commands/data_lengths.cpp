@@ -17,8 +17,8 @@
 namespace dpo::commands {
 namespace {
 
-constexpr std::size_t kSampledPrompts = 1000;  // per source: their mean is within a few percent of all
-constexpr double kBytesPerToken = 4;           // about, in English
+constexpr std::size_t kSampledPrompts = 1000;  // per source; their mean is within a few percent of the total
+constexpr double kBytesPerToken = 4;           // estimate for English
 
 std::int64_t rounded(double value) { return std::llround(value); }
 
@@ -30,9 +30,9 @@ void set_lengths(plan::Lengths& lengths, const data::LengthSummary& prompt,
   lengths.longest_response = static_cast<double>(response.longest);
 }
 
-// Counts of one split in an epoch.
+// Counts of one split in one epoch.
 struct Sizes {
-  double examples = 0;  // of SFT
+  double examples = 0;  // for SFT
   double pairs = 0, rankings = 0, ranked = 0, longest_ranking = 2, labels = 0, desirable = 0;
 
   void add(const std::vector<data::PromptText>& texts, double weight) {
@@ -69,7 +69,7 @@ std::vector<data::TokenizedPrompt> tokenize(const SampledSource& sample, const c
   return made;
 }
 
-// Examples that are dropped for another reason than their length are counted too.
+// Counts the truncated examples of a sample. Examples that are dropped for other reasons are counted too.
 plan::CutExamples cuts_of(const SampledSource& sample, const std::vector<data::TokenizedPrompt>& tokenized,
                           const config::RunConfig& run) {
   const data::ExampleKind kind = data::example_kind(run.loss);
@@ -98,7 +98,7 @@ plan::CutExamples cuts_of(const SampledSource& sample, const std::vector<data::T
   return cuts;
 }
 
-// Lengths and cuts from a sample of the prompts: every n-th, whose lengths are counted n times.
+// Collects lengths and cuts from a sample of the prompts: every n-th, whose lengths count n times.
 class SampledLengths {
  public:
   void add(const SampledSource& sample, const std::vector<data::TokenizedPrompt>& tokenized) {
@@ -107,7 +107,7 @@ class SampledLengths {
         add(i == 0 ? prompts_ : responses_, prompt.texts[i].tokens.size(), sample.step);
   }
 
-  // Without a tokenizer.
+  // Estimates lengths from bytes if there is no tokenizer.
   void add_bytes(const SampledSource& sample) {
     const auto tokens = [](const std::string& text) {
       return std::llround(static_cast<double>(text.size()) / kBytesPerToken);
@@ -115,7 +115,7 @@ class SampledLengths {
     for (const data::PromptText& prompt : sample.prompts) {
       add(prompts_, tokens(prompt.prompt), sample.step);
       for (const std::string& response : prompt.responses)
-        add(responses_, tokens(response) + 1, sample.step);  // with the end of text
+        add(responses_, tokens(response) + 1, sample.step);  // +1 for the end of text
     }
   }
 
@@ -140,11 +140,11 @@ std::optional<text::Tokenizer> find_tokenizer(const config::RunConfig& run) {
   try {
     return text::Tokenizer::load(*folder);
   } catch (const UserError&) {
-    return std::nullopt;  // a plan needs none; tokenizing will report the error
+    return std::nullopt;  // a plan needs no tokenizer; tokenizing will report the error
   }
 }
 
-// None if a data set is not on this machine.
+// Returns nullopt if a data set is not on this machine.
 std::optional<std::vector<data::Source>> sources_here(const config::RunConfig& run, data::Split split) {
   try {
     return data::find_sources(run, split);
@@ -209,7 +209,7 @@ plan::Cuts cuts_of(const data::Examples& train, const config::RunConfig& run) {
   return cuts;
 }
 
-// The labelled responses among the examples of a run.
+// Labeled responses among the examples of a run.
 struct LabelCounts {
   std::int64_t all = 0, desirable = 0;
 };
@@ -226,7 +226,7 @@ LabelCounts count_labels(const data::Examples& examples) {
 
 data::TokenCache cache_of(const config::RunConfig& run) { return {plan::folder_of_user(run) / "tokens"}; }
 
-// From the token cache, if it has all of the data.
+// Returns lengths from the token cache, or nullopt if it does not have all of the data.
 std::optional<plan::Lengths> find_counted(const config::RunConfig& run, const text::Tokenizer& tokenizer,
                                           std::vector<std::string>& notes) {
   data::TokenCache cache = cache_of(run);
@@ -252,8 +252,8 @@ plan::Lengths lengths_of(const data::Examples& train, const data::Examples* test
   plan::Lengths lengths;
   lengths.basis = plan::LengthBasis::tokens;
   set_lengths(lengths, measured.prompt, measured.response);
-  // Whichever of these the loss counts, it counts the run's examples; an unpaired loss counts pairs and
-  // labels.
+  // The loss determines which of these counts are used, and all of them count the run's examples. An unpaired
+  // loss counts both pairs and labels.
   const LabelCounts labels = count_labels(train);
   lengths.train_prompts = lengths.train_rankings = examples;
   lengths.train_pairs = examples - labels.all;

@@ -33,7 +33,7 @@ std::string bfloat16_text(const std::string& kind) {
   return kind == "vector" ? "with vector instructions" : "emulated (slower than float32)";
 }
 
-// If CPU affinity or a control group limits this process.
+// Describes how CPU affinity or a control group limits this process, or returns "".
 std::string limit_text(const json& cpu) {
   if (cpu["threads"] >= cpu["machine_threads"] && cpu["memory_bytes"] >= cpu["machine_memory_bytes"])
     return "";

@@ -6,14 +6,14 @@
 
 namespace dpo::commands {
 
-// What this machine and this build have: "version", "cpu" (what this process may use of it), "gpus",
-// "driver", "libtorch", "nccl", "mpi", "arrow", "nvcc", "disk", and "missing": what is missing, what that
-// prevents, and what to do about it.
+// Describes this machine and this build: "version", "cpu" (the part that this process may use), "gpus",
+// "driver", "libtorch", "nccl", "mpi", "arrow", "nvcc", "disk", and "missing". The last lists what is
+// missing, what does not work without it, and what to do.
 nlohmann::json doctor_report();
 
 std::string doctor_text(const nlohmann::json& report);
 
-// Whether this machine has all that every run needs.
+// Returns true if this machine has everything that all runs need.
 bool is_usable(const nlohmann::json& report);
 
 }  // namespace dpo::commands

@@ -26,7 +26,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// What a command prints; none if it prints nothing or does not exist.
+// Returns the output of a command, or nullopt if it prints nothing or does not exist.
 std::optional<std::string> output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " 2>/dev/null").c_str(), "r"),
                                                    ::pclose);
@@ -45,7 +45,7 @@ json first_line_of(const std::string& command) {
   return text ? json(first_line(*text)) : json();
 }
 
-// All values of a key in a file of "Key : value" lines, as in /proc.
+// Returns all values of a key in a file of "Key : value" lines, as in /proc.
 std::vector<std::string> proc_values(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   std::vector<std::string> values;
@@ -59,7 +59,7 @@ std::vector<std::string> proc_values(const fs::path& file, const std::string& ke
   return values;
 }
 
-// What this process may use, and what the machine has.
+// Describes the resources that this process may use and those of the machine.
 json describe_cpu() {
   const hardware::Processor processor = hardware::find_processor();
   const std::vector<std::string> packages = proc_values("/proc/cpuinfo", "physical id");
@@ -89,7 +89,7 @@ json describe_gpus(const hardware::Gpus& gpus) {
   return list;
 }
 
-// The version alone, out of "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...".
+// Extracts the version from "NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...".
 json describe_driver() {
   const std::vector<std::string> lines = proc_values("/proc/driver/nvidia/version", "NVRM version");
   if (lines.empty()) return {};
@@ -120,7 +120,8 @@ fs::path hugging_face_cache() {
   return fs::path(user == nullptr ? "/" : user) / ".cache" / "huggingface";
 }
 
-// Free space where runs and downloads are written: of the folder, or of its nearest parent that exists.
+// Describes the free space where runs and downloads are written: in the folder, or its nearest existing
+// parent.
 json describe_disk() {
   json disks = json::array();
   for (const auto& [use, folder] : {std::pair<std::string, fs::path>{"runs", fs::current_path()},

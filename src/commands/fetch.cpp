@@ -37,7 +37,7 @@ Target target_of(const std::string& name, bool small) {
   config::RunConfig run;
   run.datasets = {prefixed ? name.substr(kData.size()) : name};
   std::vector<data::HubDataSet> data_sets;
-  if (prefixed || name.find('/') == std::string::npos)  // hh, shp, se
+  if (prefixed || name.find('/') == std::string::npos)  // built-in data sets: hh, shp, se
     data_sets = data::hub_data_sets(run);
   const auto repository = data_sets.empty()
                               ? hub::parse_repository(RepositoryKind::Model, prefixed ? "" : name)
@@ -55,7 +55,7 @@ std::string tokenizer_name(const config::RunConfig& run) {
   return run.model.tokenizer_name_or_path.value_or(run.model.name_or_path);
 }
 
-// Those that are not files or folders of this machine.
+// Returns the data sets that are not files or folders of this machine.
 std::vector<data::HubDataSet> data_sets_of(const config::RunConfig& run) {
   std::vector<data::HubDataSet> data_sets = data::hub_data_sets(run);
   std::error_code none;

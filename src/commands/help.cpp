@@ -21,12 +21,12 @@ namespace {
 constexpr std::size_t kOptionColumn = 30, kDescriptionWidth = 70;
 
 std::string names_of_options(const std::set<CLI::Option*>& options) {
-  std::set<std::string> names;  // in an order that does not depend on addresses
+  std::set<std::string> names;  // sorted, because the order of pointers varies
   for (const CLI::Option* option : options) names.insert(option->get_name());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// CLI11's own form says "Positionals", "Needs:" and "Excludes:", and wraps no lines.
+// Formats the help. CLI11's own formatter prints "Positionals", "Needs:" and "Excludes:", and wraps no lines.
 class PlainHelp : public CLI::Formatter {
  public:
   explicit PlainHelp(bool takes_keys) : takes_keys_(takes_keys) {
@@ -35,7 +35,7 @@ class PlainHelp : public CLI::Formatter {
     column_width(kOptionColumn);
   }
 
-  // CLI11 does not show KEY=VALUE, which are unknown extra arguments for it.
+  // Adds KEY=VALUE, which CLI11 does not show because they are unknown extra arguments.
   std::string make_usage(const CLI::App* command, std::string name) const override {
     constexpr std::string_view kOptions = "[OPTIONS]";
     std::string usage = CLI::Formatter::make_usage(command, std::move(name));
@@ -70,7 +70,7 @@ class PlainHelp : public CLI::Formatter {
   const bool takes_keys_;
 };
 
-// Names that other programs use for a command, and the answer that names dpo's command.
+// Names that other programs use for a command, and an answer with dpo's command.
 struct OtherCommands {
   std::string_view names, answer;
 };

@@ -1,4 +1,4 @@
-// Help pages, the first screen, and answers to commands of other programs.
+// Prints help pages, the first screen, and hints for commands of other programs.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,17 @@ namespace dpo::commands {
 
 struct RunHelp;
 
-// The form of the help of a program and its commands. `takes_keys`: KEY=VALUE arguments are in the usage
-// line.
+// Returns the formatter for the help of a program and its commands. If `takes_keys`, the usage line shows
+// KEY=VALUE arguments.
 std::shared_ptr<CLI::FormatterBase> help_format(bool takes_keys);
 
-// The end of the help of a command that takes KEY=VALUE.
+// Returns the end of the help of a command that takes KEY=VALUE.
 std::string help_of_keys(const RunHelp& help);
 
-// Returns what a program without a command prints: these commands, and how to see the others.
+// Returns what a program prints without a command: these commands, and how to list the others.
 std::string first_screen(const CLI::App& program, const std::vector<std::string>& commands);
 
-// "; 'dpo sample MODEL --chat' talks with a model", for a command that other trainers have; otherwise empty.
+// Returns "; 'dpo sample MODEL --chat' talks with a model" for a command of other trainers, otherwise "".
 std::string hint_for_command(std::string_view name);
 
 }  // namespace dpo::commands

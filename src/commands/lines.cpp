@@ -28,7 +28,7 @@ bool LineReader::next_batch(std::vector<std::string_view>& lines) {
   lines.clear();
   buffer_.erase(0, used_);
   used_ = 0;
-  bool has_line = false;  // what the last batch left is part of a line
+  bool has_line = false;  // data left by the last batch is an incomplete line
   while (!ended_ && (!has_line || (buffer_.size() < kBatchBytes && is_ready()))) {
     const std::size_t before = buffer_.size();
     read_more();

@@ -1,4 +1,4 @@
-// Lines of stdin and stdout, for commands that answer each line with one of their own.
+// Reads and writes lines of stdin and stdout, for commands that answer each line with another.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace dpo::commands {
 
-// Reads lines of stdin in batches of what is available: a person who types sees each result at once, and a
+// Reads the lines that are available on stdin in batches. A user who types sees each result at once, and a
 // full pipe is read in large pieces.
 class LineReader {
  public:
-  // False at the end. The lines point into memory that the next call changes.
+  // Returns false at the end. The lines point into memory that the next call changes.
   bool next_batch(std::vector<std::string_view>& lines);
 
  private:
@@ -23,7 +23,7 @@ class LineReader {
   bool ended_ = false;
 };
 
-// Writes lines, each with its newline, to stdout at once.
+// Writes lines, each with a newline, to stdout in one call.
 void print_lines(const std::vector<std::string>& lines);
 
 }  // namespace dpo::commands

@@ -18,7 +18,7 @@ constexpr std::size_t kFrame = std::string_view(" []  99 %").size(), kLeastBar =
 
 struct Part {
   std::string text;
-  int rank;  // the highest is left out first
+  int rank;  // parts with the highest rank are dropped first
 };
 
 std::size_t size_of(const std::vector<Part>& parts) {
@@ -54,7 +54,7 @@ void drop_until_fits(std::vector<Part>& parts, std::size_t columns, int least_ra
   }
 }
 
-// Follows the first part, in the room that the others leave.
+// Returns the bar after the first part, in the space that the other parts leave.
 std::string bar_of(const LiveUpdate& last, std::size_t room) {
   constexpr std::size_t kMost = 40;
   if (room < kLeastBar) return "";
@@ -67,7 +67,7 @@ std::string bar_of(const LiveUpdate& last, std::size_t room) {
 }  // namespace
 
 std::string live_line(const LiveUpdate& last, std::size_t columns) {
-  constexpr int kFirstExtra = 6;  // norm and lr, which are worth less than a bar
+  constexpr int kFirstExtra = 6;  // norm and lr, which matter less than the bar
   std::vector<Part> parts = parts_of(last, /*brief=*/false);
   drop_until_fits(parts, columns - std::min(columns, kLeastBar), kFirstExtra);
   if (size_of(parts) > columns) parts = parts_of(last, /*brief=*/true);

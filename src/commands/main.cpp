@@ -10,13 +10,14 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   CLI::App program("Train language models on preferences: SFT, then DPO and related losses.", "dpo");
   program.set_version_flag("--version", DPO_VERSION, "print the version and exit");
-  // Commands that compute: dpo execs dpo-engine, with the same arguments.
+  // For commands that compute, dpo execs dpo-engine with the same arguments.
   const auto engine = [&arguments](const auto&) -> int { run_engine(arguments); };
   const auto demo = [&engine](const DemoArguments& parsed) {
-    // The same numbers everywhere. More cores, or a GPU, would not make a model this small any faster.
+    // One thread on the CPU gives the same numbers everywhere, and a model this small would not be faster
+    // with more.
     ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
     ::setenv("OMP_NUM_THREADS", "1", 1);
-    ::unsetenv("MLFLOW_TRACKING_URI");  // its runs are not among those that the user tracks
+    ::unsetenv("MLFLOW_TRACKING_URI");  // keeps its runs out of the user's tracking server
     return engine(parsed);
   };
   return run_program(program,

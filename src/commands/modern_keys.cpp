@@ -30,16 +30,16 @@ std::int64_t rounded_up(double value, std::int64_t unit) {
   return (static_cast<std::int64_t>(std::ceil(value)) + unit - 1) / unit * unit;
 }
 
-// Longer texts are cut: memory grows with them, and few data sets have many.
+// Limits the length of texts, because memory grows with it and few data sets have many longer ones.
 std::int64_t longest_text(std::optional<std::int64_t> context) {
   constexpr std::int64_t kMost = 4096;
   return std::min(context.value_or(kMost), kMost);
 }
 
-// Few tokens more than the longest texts have.
+// Sets the lengths to slightly more tokens than the longest texts have.
 void set_lengths(Resolved& resolved, const plan::Lengths& lengths, std::optional<std::int64_t> context) {
   constexpr std::int64_t kUnit = 64;
-  constexpr double kUnseen = 1.1;  // of texts that are not in a sample
+  constexpr double kUnseen = 1.1;  // margin for texts outside the sample
   const double margin = lengths.basis == plan::LengthBasis::tokens ? 1 : kUnseen;
   const std::int64_t most = longest_text(context);
   const std::int64_t prompt = rounded_up(lengths.longest_prompt * margin, kUnit),
@@ -49,7 +49,7 @@ void set_lengths(Resolved& resolved, const plan::Lengths& lengths, std::optional
   set(resolved, "max_prompt_length", std::max(whole / 2, std::min(prompt, whole - response)));
 }
 
-// About a hundred updates or more, in batches of 8 to 64 examples: small ones for little data.
+// Chooses a batch of 8 to 64 examples for about a hundred updates or more; little data gets small batches.
 std::int64_t batch_for(std::int64_t examples) {
   constexpr std::int64_t kLeast = 8, kMost = 64, kUpdates = 100;
   const auto wanted = static_cast<std::uint64_t>(std::clamp(examples / kUpdates, kLeast, kMost));
@@ -88,8 +88,8 @@ Resolved with_keys_of_memory(Resolved resolved, plan::Inputs& in) {
   resolved.notes.clear();
   if (resolved.values.defaults != config::Defaults::modern || plan::assess(in).fits()) return resolved;
   const std::optional<plan::Fit> fit = plan::find_fastest(in);
-  if (!fit || !fit->costs.empty()) return resolved;  // the plan says what is missing
-  // Ranks are already started, so how they share the work stays.
+  if (!fit || !fit->costs.empty()) return resolved;  // the plan reports what is missing
+  // The ranks are already started, so the way in which they share the work cannot change.
   constexpr std::array kMayChange = {"gradient_accumulation_steps", "activation_checkpointing", "reference"};
   const bool may_change = std::ranges::all_of(fit->overrides, [&](const std::string& change) {
     return std::ranges::find(kMayChange, key_of(change)) != kMayChange.end() &&

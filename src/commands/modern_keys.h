@@ -1,4 +1,4 @@
-// Defaults of defaults=modern that depend on the data or on the memory of the machine.
+// Sets defaults of defaults=modern that depend on the data or on the machine's memory.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace dpo::commands {
 
-// Allows the longest texts, where nobody gave lengths: the data are counted with them.
+// Allows the longest texts if the user gave no lengths, because the data is counted with these limits.
 config::Resolved with_whole_texts(config::Resolved resolved, std::optional<std::int64_t> context);
 
-// Chooses lengths, batch, warm-up and intervals for this data, where nobody gave them.
+// Chooses lengths, batch size, warm-up and intervals for this data, unless the user gave them.
 config::Resolved with_keys_of_data(config::Resolved resolved, const plan::Lengths& lengths,
                                    std::optional<std::int64_t> context);
 
-// If the run does not fit in memory otherwise: changes what does not change the result of training, in `in`
-// too. A note says so.
+// Changes keys, also in `in`, if the run does not fit into memory otherwise. Only changes keys that do not
+// affect the result of training, and adds a note.
 config::Resolved with_keys_of_memory(config::Resolved resolved, plan::Inputs& in);
 
 }  // namespace dpo::commands

@@ -24,7 +24,7 @@ ProgressLine::~ProgressLine() {
   if (is_shown_) Terminal::get().clear();
 }
 
-// On a terminal several times a second. In a pipe the end of work is shown if its beginning was.
+// On a terminal, the bar is due several times a second. In a pipe, the end of work is shown if its start was.
 bool ProgressLine::is_due(Clock::time_point now, bool ends) {
   using namespace std::chrono_literals;
   constexpr Clock::duration kBetweenBars = 100ms, kFirstLine = 5s, kBetweenLines = 60s;
@@ -50,7 +50,7 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   constexpr std::chrono::seconds kWorthKeeping{1};
   Terminal& terminal = Terminal::get();
   const Clock::time_point now = now_();
-  if (what != what_ || done < done_) {  // other work
+  if (what != what_ || done < done_) {  // different work
     what_ = what;
     start_ = shown_ = now;
     first_ = done;
@@ -58,7 +58,7 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   }
   done_ = done;
   const bool ends = done == all;
-  if (ends) done_ = all + 1;  // the same work may come again
+  if (ends) done_ = all + 1;  // lets the same work start again
   if (!is_due(now, ends)) return;
   shown_ = now;
   printed_ = true;
@@ -71,14 +71,14 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   is_shown_ = !ends;
   if (!ends) return terminal.show(bar);
   terminal.clear();
-  // Of other work, a line with the result follows.
+  // Other kinds of work are followed by a line with the result.
   if (unit == "bytes" && now - start_ >= kWorthKeeping) terminal.print(bar(terminal.width()));
 }
 
 std::string progress_bar(const std::string& what, double share, const std::string& text,
                          std::size_t columns) {
   constexpr std::size_t kWidth = 20;
-  share = std::clamp(share, 0.0, 1.0);  // a file may be larger than was announced
+  share = std::clamp(share, 0.0, 1.0);  // a file may be larger than announced
   const auto filled = static_cast<std::size_t>(share * kWidth);
   const std::string bar =
       fmt::format(" [{:=<{}}{: <{}}] {:3.0f} %  {}", "", filled, "", kWidth - filled, 100 * share, text);
@@ -86,7 +86,7 @@ std::string progress_bar(const std::string& what, double share, const std::strin
   const std::string whole = replace_invalid_utf8(what);
   if (columns_of(whole) <= room) return whole + bar;
   constexpr std::string_view kCut = "...";
-  std::string_view name = whole;  // cut at its beginning: the end of a path says more
+  std::string_view name = whole;  // cut at the start, because the end of a path is more useful
   while (columns_of(name) + kCut.size() > std::max(room, kCut.size()))
     name.remove_prefix(code_point_at(name, 0).length);
   return cut_to_columns(fmt::format("{}{}{}", room > kCut.size() ? kCut : "", name, bar), columns);

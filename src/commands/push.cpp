@@ -31,10 +31,10 @@ struct PushArguments {
   bool best = false, is_private = false, dry_run = false, overwrite_card = false, replace = false;
 };
 
-// What is pushed: a folder with a model, and the run that it is of, if any.
+// The folder with the model to push, and the run that it belongs to, if any.
 struct Model {
   fs::path folder;
-  fs::path run;  // empty: none
+  fs::path run;  // "" if none
 };
 
 bool has_run(const fs::path& folder) {
@@ -63,7 +63,7 @@ Model find_model(const PushArguments& arguments) {
   return {folder, is_checkpoint ? folder.parent_path() : fs::path()};
 }
 
-// The hashes in the marker of a checkpoint; nothing for other folders.
+// Returns the hashes in the marker of a checkpoint, or null for other folders.
 nlohmann::json files_in_marker(const fs::path& folder) {
   std::error_code none;
   if (!fs::exists(folder / "COMPLETE", none)) return {};
@@ -81,7 +81,8 @@ std::vector<hub::HubFile> files_in(const fs::path& folder) {
   return files;
 }
 
-// Reads a file that may be changed. Returns nullopt if its hash is not the marker's, which push() reports.
+// Reads a file that may have been changed. Returns nullopt if its hash is not the marker's, which push()
+// reports.
 std::optional<std::string> intact_text(const hub::LocalFile& file) {
   std::string text = read_text_file(file.file, "the model's configuration", std::size_t{1} << 30);
   Sha256 hash;
@@ -95,8 +96,8 @@ hub::LocalFile text_file(const std::string& path, std::string text) {
   return {.path = path, .text = std::move(text), .size = size};
 }
 
-// Writes config.json and tokenizer_config.json without the name of the folder that the model was loaded from,
-// which versions of transformers put there.
+// Rewrites config.json and tokenizer_config.json without the name of the folder that the model was loaded
+// from, which some versions of transformers add.
 void remove_origin(hub::LocalFile& file) {
   const auto text = intact_text(file);
   auto json = parse_json<nlohmann::ordered_json>(text.value_or(""));
@@ -104,7 +105,7 @@ void remove_origin(hub::LocalFile& file) {
   file = text_file(file.path, json.dump(2) + "\n");
 }
 
-// Makes generation stop where the chat template, if there is one, ends an answer.
+// Makes generation stop where the chat template ends an answer, if there is a template.
 void add_answer_ends(std::vector<hub::LocalFile>& files, const fs::path& folder,
                      std::vector<std::string>& notes) {
   std::string problem;
@@ -130,7 +131,8 @@ void add_answer_ends(std::vector<hub::LocalFile>& files, const fs::path& folder,
     *found = text_file(text::kGenerationConfig, after);
 }
 
-// Writes adapter_config.json with the name on the hub of the adapter's model. Others cannot use a folder.
+// Rewrites adapter_config.json with the hub name of the adapter's model, because others cannot use a local
+// folder.
 void name_base(hub::LocalFile& file, const std::string& base_model) {
   auto json = parse_json<nlohmann::ordered_json>(read_text_file(file.file, "the adapter's configuration"));
   if (!json.is_object()) throw UserError(fmt::format("{}: not a JSON object", file.file.string()));
@@ -148,7 +150,7 @@ void name_base(hub::LocalFile& file, const std::string& base_model) {
   file = text_file(file.path, json.dump(2) + "\n");
 }
 
-// The files of the model or adapter, and no others: not the optimizer's state, nothing of the run.
+// Returns only the files of the model or adapter, without optimizer state and files of the run.
 std::vector<hub::LocalFile> model_files(const fs::path& folder, const std::string& base_model) {
   std::error_code none;
   const auto has = [&](const std::string& name) { return fs::exists(folder / name, none); };
@@ -283,7 +285,8 @@ int run_push(const PushArguments& arguments) {
                            .summary = "Upload model with dpo push",
                            .is_generated = report::is_model_card,
                            .is_unchanged = report::is_unchanged_card};
-  // The name of another folder is about this machine.
+  // The summary names the checkpoint only within a run, because other folder names are specific to this
+  // machine.
   if (!model.run.empty()) options.summary += fmt::format(" ({})", model.folder.filename().string());
   try {
     const hub::Pushed pushed = hub::push(repository, std::move(files), options, shown_downloads());

@@ -43,7 +43,7 @@ void describe(CLI::App& command, ReportArguments& arguments) {
 void require_run(const fs::path& folder) {
   std::error_code none;
   if (fs::exists(folder / "metrics.jsonl", none)) return;
-  const fs::path run = (folder / "").parent_path().parent_path();  // "sft" of "sft/LATEST" and "sft/LATEST/"
+  const fs::path run = (folder / "").parent_path().parent_path();  // "sft" for "sft/LATEST" and "sft/LATEST/"
   const bool is_inside = !run.empty() && fs::exists(run / "metrics.jsonl", none);
   throw UserError(fmt::format("'{}' is not the folder of a run: it has no metrics.jsonl{}",
                               config::shown(folder.string()),
@@ -55,10 +55,10 @@ fs::path whole_path(const fs::path& run) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-// Runs in different folders may have the same name: then so many of their folders are shown that the names
-// differ, and no more, since they are about this machine.
+// Adds folders to the names of runs until names from different folders differ. It adds no more than needed,
+// because folders are specific to this machine.
 void name_apart(std::vector<report::RunSource>& sources) {
-  std::vector<fs::path> left;  // of each path, what its name does not have yet
+  std::vector<fs::path> left;  // the part of each path that is not in its name
   for (const report::RunSource& source : sources) left.push_back(whole_path(source.folder).parent_path());
   const auto same_name = [&](std::size_t i) {
     return [&, i](std::size_t j) { return sources[i].name == sources[j].name && left[i] != left[j]; };
@@ -97,7 +97,7 @@ int run_report(const ReportArguments& arguments) {
 
 }  // namespace
 
-// The message of an error may name folders of this machine, so the page does not have it.
+// Omits the error's message from the page, because it may name folders of this machine.
 report::RunSource source_of(const fs::path& run) {
   report::RunSource source{run, whole_path(run).filename().string()};
   try {

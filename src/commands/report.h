@@ -8,11 +8,11 @@ namespace dpo::commands {
 
 inline constexpr const char* kReport = "report.html";
 
-// A run to report about, by its folder.
+// Returns the source of a report for the run in a folder.
 report::RunSource source_of(const std::filesystem::path& run);
 
-// Writes report.html into the folder of a run. A UserError if it has no metrics, or cannot be written.
-// `followed`: its files, of which only what was added since the last call is read.
+// Writes report.html into the folder of a run. Throws a UserError if the run has no metrics or the report
+// cannot be written. `followed` holds the run's files, so that only additions since the last call are read.
 void write_report(const std::filesystem::path& run, report::FollowedRun& followed);
 
 }  // namespace dpo::commands

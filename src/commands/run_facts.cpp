@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Keys that change neither the weights nor the evaluation, or are about this machine.
+// Returns true for keys that affect neither weights nor evaluation, or are specific to this machine.
 bool is_left_out(const std::string& key) {
   constexpr std::array<std::string_view, 18> kKeys = {"exp_name",
                                                       "debug",
@@ -61,7 +61,7 @@ json value_of(const json& tree, const std::string& key) {
   return tree.contains(at) ? tree[at] : json();
 }
 
-// The names that plan.json of a run records; without it they are not known.
+// Returns the names that plan.json of a run records, or nullopt without it.
 HubNames hub_names_of(const fs::path& run) {
   const json plan = report::read_object(run / "plan.json");
   if (plan.is_null()) return std::nullopt;
@@ -71,8 +71,8 @@ HubNames hub_names_of(const fs::path& run) {
   return names;
 }
 
-// ORG/NAME of a name that a run used, if it certainly means the hub: it may also have been a folder. Of a
-// data set, `name` may have a :PART.
+// Returns ORG/NAME for a name that a run used, or "" if it may also have been a folder. The name of a data
+// set may end in :PART.
 std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name, const HubNames& names) {
   const std::string whole = name.substr(0, name.find(':'));
   const auto repository = hub::parse_repository(kind, whole);
@@ -83,7 +83,7 @@ std::string name_on_the_hub(hub::RepositoryKind kind, const std::string& name, c
   return known ? repository->id : "";
 }
 
-// A text as a value of an override.
+// Formats a text as the value of an override.
 std::string override_text(const std::string& text, const HubNames& names) {
   const std::string shown = without_folders(text, names);
   const auto plain = [](char c) {
@@ -112,7 +112,8 @@ std::string override_value(const json& value, const HubNames& names) {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// The keys that matter for the result and are not the default of the loss, as they are given to 'dpo train'.
+// Returns the keys that affect the result and differ from the loss's defaults, in the form that 'dpo train'
+// takes.
 Settings changed_keys(const config::Resolved& resolved, const HubNames& names) {
   config::Request defaults;
   defaults.overrides = {"loss=" + name_of(resolved.values.loss.name)};
@@ -160,7 +161,7 @@ void add_data(const config::RunConfig& config, const HubNames& names, report::Ca
     config::RunConfig alone = config;
     alone.datasets = {name};
     for (const data::HubDataSet& data : data::hub_data_sets(alone)) {
-      const bool built_in = name.find('/') == name.npos;  // hh, shp, se
+      const bool built_in = name.find('/') == name.npos;  // hh, shp or se
       const std::string id =
           built_in ? data.repository : name_on_the_hub(hub::RepositoryKind::Dataset, data.repository, names);
       if (!id.empty()) run.datasets.push_back(id);

@@ -1,4 +1,4 @@
-// What a model card or a report says about a run.
+// Collects the facts about a run that a model card or a report shows.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace dpo::commands {
 
-// What is known about a run besides its configuration.
+// Facts about a run that its configuration does not contain.
 struct KeyFacts {
-  std::int64_t examples = 0, updates = 0;  // of its checkpoint; 0: they are not shown
-  std::string base_model = {};  // the name on the hub of the model that the run started from; empty: as the
-                                // configuration names it, if that is known to be on the hub
-  std::string exp_name = {};    // for the command that repeats it
+  std::int64_t examples = 0, updates = 0;  // of its checkpoint; 0: not shown
+  std::string base_model = {};  // hub name of the initial model; "": the configuration's, if known to be on
+                                // the hub
+  std::string exp_name = {};    // for the command that repeats the run
 };
 
-// Reads config.yaml of a run, which may be somebody else's: it has the values that were used, so a
-// ${oc.env:NAME} in it is text, and says nothing about the environment of this process.
+// Reads config.yaml of a run, which may be another user's. It contains the values used, so ${oc.env:NAME} in
+// it is text and does not read this process's environment.
 config::Resolved read_run_config(const std::filesystem::path& run);
 
-// Reads config.yaml of a run. Nothing in the result names a folder of this machine.
+// Reads config.yaml of a run. The result names no folder of this machine.
 report::CardRun read_keys(const std::filesystem::path& run, const KeyFacts& given);
 
-// The same, with the evaluations up to a checkpoint and what chose it.
+// Like read_keys, and also reads the evaluations up to a checkpoint and why it was chosen.
 report::CardRun read_run(const std::filesystem::path& run, const std::filesystem::path& checkpoint,
                          const std::string& base_model, const std::string& exp_name,
                          std::vector<std::string>& notes);
 
-// What a run read from the hub, by the names that 'dpo fetch' takes. nullopt: not known.
+// Names of what a run read from the hub, in the form of 'dpo fetch'. nullopt if unknown.
 using HubNames = std::optional<std::set<std::string>>;
 
-// A path without its folders, which are about this machine; a checkpoint is shown as RUN/LATEST. A name on
-// the hub, ORG/NAME, stays as it is if it is built in or one of `names` (if they are not known, in the
-// Hugging Face cache): else it may be a folder.
+// Returns a path without its folders, which are specific to this machine. A checkpoint is shown as
+// RUN/LATEST. ORG/NAME may be a folder too, so it is unchanged only if it is built in or in `names` (if
+// unknown: in the Hugging Face cache).
 std::string without_folders(const std::string& path, const HubNames& names = {});
 
 }  // namespace dpo::commands

@@ -21,7 +21,8 @@ namespace {
 
 using config::Resolved;
 
-// The positions of the model; nullopt if its sizes are not known here, which a plan will report.
+// Returns the context length of the model, or nullopt if its sizes are unknown here, which a plan will
+// report.
 std::optional<std::int64_t> context_of(const config::RunConfig& run) {
   try {
     return plan::find_architecture(run.model.name_or_path).shape.context;
@@ -31,7 +32,7 @@ std::optional<std::int64_t> context_of(const config::RunConfig& run) {
 }
 
 void change(Resolved& resolved, const char* key, std::int64_t value, const std::string& reason) {
-  if (resolved.values.defaults == config::Defaults::modern) {  // one note has all of its values
+  if (resolved.values.defaults == config::Defaults::modern) {  // one note lists all values of defaults=modern
     config::set_default(resolved, key, config::to_node(value), config::kModernOfData);
     return;
   }
@@ -55,7 +56,7 @@ void adapt_intervals(Resolved& resolved) {
     change(resolved, "eval_every", run.batch_size, fmt::format("batch_size={}", run.batch_size));
 }
 
-// Whoever asks for a number of samples gets it.
+// Samples as many texts as requested if the user set n_eval_model_samples.
 void adapt_sampling(Resolved& resolved) {
   if (is_given(resolved, "n_eval_model_samples") && !is_given(resolved, "sample_during_eval"))
     config::set_default(resolved, "sample_during_eval", config::to_node(config::Sampling::whole),
@@ -68,7 +69,7 @@ plan::DataFacts facts_of(const config::RunConfig& run) {
     return {std::ranges::any_of(sources, &data::Source::chat),
             std::ranges::any_of(sources, &data::Source::by_hash)};
   } catch (const UserError&) {
-    return {};  // not on this machine, or it cannot be read, which is reported elsewhere
+    return {};  // not on this machine, or unreadable, which is reported elsewhere
   }
 }
 

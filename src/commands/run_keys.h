@@ -1,4 +1,4 @@
-// Checks and adapts the keys of a run to its model and data, before anything long begins.
+// Checks a run's keys and adapts them to its model and data before any long work.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,24 @@
 
 namespace dpo::commands {
 
-// Checks the files that keys name, whether or not the run reads them, and adapts defaults that nobody gave:
-// to the model, if its sizes are on this machine, and to each other. The notes of the result are new ones
-// only: which defaults have changed, and which data are meant where a name could mean two.
+// Checks the files that keys name, even if the run does not read them. Adapts defaults that the user did not
+// give to each other, and to the model if its sizes are on this machine. The result contains only new notes:
+// changed defaults, and the data chosen where a name has two meanings.
 config::Resolved adapted(config::Resolved resolved);
 
-// Adapts defaults to the number of training examples: a batch is not larger than the data.
+// Adapts defaults to the number of training examples, so that a batch is not larger than the data.
 config::Resolved adapted_to_data(config::Resolved resolved, const plan::ExampleUnit& unit);
 
-// A run with defaults that fit its model and its data, and what was counted of the data.
+// A run with defaults that fit its model and data, and the counts of its data.
 struct FittedRun {
   config::Resolved resolved;
   CountedData data;
 };
 
-// Counts the data and adapts defaults to model and data. `say` gets a note for each change.
+// Counts the data and adapts defaults to model and data. `say` is called with a note for each change.
 FittedRun fitted(const config::Resolved& asked, const std::function<void(const std::string& note)>& say);
 
-// One note that names the given keys that have no effect; none if all have one.
+// Returns one note that names the given keys that have no effect, or nothing if all have one.
 std::vector<std::string> unused_keys_notes(const config::Resolved& resolved);
 
 }  // namespace dpo::commands

@@ -47,7 +47,7 @@ void describe_chat(CLI::App& command, SampleArguments& arguments) {
   describe(command, arguments.rendering);
   for (const char* option : {"--system", "--chat-template", "--template-kwargs", "--tools"})
     command.get_option(option)->needs(chat);
-  chat->excludes(command.get_option("--special"));  // the template writes BOS
+  chat->excludes(command.get_option("--special"));  // the template writes BOS itself
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ void describe(CLI::App& command, SampleArguments& arguments) {
   command.add_flag("--json", arguments.json,
                    R"(print a line {"prompt", "sample", "text", "tokens", "finish"} for each sample; )"
                    R"(with --chat also "messages", answer included)");
-  // For benchmarks/model_speed.py.
+  // Used by benchmarks/model_speed.py.
   command.add_flag("--time", arguments.time, "print to stderr how long computing took")->group("");
   command.footer(
       "Without --prompt and --prompts, each line of stdin is a prompt; on a terminal, you can type them. "

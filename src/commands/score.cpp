@@ -41,7 +41,7 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
       ->type_name("NAME=COLUMN")
       ->allow_extra_args(false);
   describe(command, arguments.rendering);
-  // For benchmarks/model_speed.py.
+  // Used by benchmarks/model_speed.py.
   command.add_flag("--time", arguments.time, "print to stderr how long computing took")->group("");
   command.footer(
       R"(Prints a line {"logps": [...], "tokens": [...]} for each row of FILE: the summed log-probability of

@@ -26,7 +26,7 @@ struct ServeArguments {
   std::vector<std::string> folders;
   std::string host = "127.0.0.1";
   int port = 8765;
-  std::string token;  // "true", or what was given after an equals sign
+  std::string token;  // "true", or the value after an equals sign
   std::string token_file;
   std::string device = "auto";
 };
@@ -58,8 +58,8 @@ void describe(CLI::App& command, ServeArguments& arguments) {
   command.footer("The address of the page is printed on stdout; Ctrl-C ends. See docs/serve.md.");
 }
 
-// A model as arguments of dpo sample: an adapter with the model that it names. A name after "--" cannot be an
-// option.
+// Returns a model as arguments of dpo sample: a folder, or an adapter with the model that it names. A name
+// after "--" cannot be taken for an option.
 std::vector<std::string> model_at(const fs::path& folder) {
   if (!is_adapter(folder)) return {"--", folder.string()};
   const fs::path file = folder / kAdapterConfig;
@@ -68,7 +68,7 @@ std::vector<std::string> model_at(const fs::path& folder) {
   return {"--adapter=" + folder.string(), "--", base};
 }
 
-// The model that a run started from.
+// Returns the model that a run started from.
 std::vector<std::string> reference_of(const fs::path& run) {
   const config::RunConfig config = read_run_config(run).values;
   const auto& model = config.model;
@@ -89,7 +89,8 @@ std::vector<std::string> policy_of(const fs::path& run) {
   return model_at(run / kLatest);
 }
 
-// The template that a run was trained with, which its model of the start need not have, and its variables.
+// Returns the chat arguments: the template that a run was trained with, which its initial model may lack, and
+// its variables.
 std::vector<std::string> chat_of(const fs::path& run) {
   std::vector<std::string> arguments = {"--chat"};
   const fs::path file = run / kLatest / "chat_template.jinja";
@@ -113,7 +114,8 @@ std::vector<std::string> sample_arguments(const fs::path& run, const serve::Prom
   return arguments;
 }
 
-// The token in a file that other users cannot read: one on the command line is shown to them by ps.
+// Reads the token from a file that other users cannot read. A token on the command line would be visible with
+// ps.
 std::string token_in(const std::string& file) {
   std::error_code none;
   constexpr fs::perms kOthers = fs::perms::group_read | fs::perms::others_read;
@@ -133,7 +135,7 @@ constexpr const char* kNoValue =
     "--token takes no value, since other users of this machine could read it there: put your token into a "
     "file for --token-file, or into DPO_SERVE_TOKEN";
 
-// Empty: viewers need none.
+// Returns the token, or "" if viewers need none.
 std::string token_of(const ServeArguments& arguments) {
   constexpr const char* kVariable = "DPO_SERVE_TOKEN";
   if (!arguments.token_file.empty()) return token_in(arguments.token_file);

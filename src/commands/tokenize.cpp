@@ -79,7 +79,7 @@ int tokenize_lines(const text::Tokenizer& tokenizer, const TokenizeArguments& ar
   return 0;
 }
 
-// Measures encoding alone, without start-up, input and output.
+// Measures only encoding, without start-up, input and output.
 int measure(const text::Tokenizer& tokenizer, const TokenizeArguments& arguments) {
   const std::string text = read_text_file(arguments.bench_file, "--bench", std::size_t{4} << 30);
   std::vector<std::string> lines;
@@ -127,7 +127,7 @@ void describe(CLI::App& command, TokenizeArguments& arguments) {
                    "lines of text are JSON strings, which can contain any character");
   command.add_option("--threads", arguments.threads, "number of threads (default: one per core)")
       ->type_name("N");
-  // For benchmarks/tokenizers_speed.py.
+  // Used by benchmarks/tokenizers_speed.py.
   command.add_option("--bench", arguments.bench_file, "encode the lines of FILE and print how long it took")
       ->type_name("FILE")
       ->group("");

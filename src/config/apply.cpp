@@ -39,11 +39,11 @@ bool is_known(const std::string& key) { return find_field(key) || is_section(key
                     : hint);
 }
 
-// The node at `path`, created (with the maps above it) if it does not exist.
+// Returns the node at `path`, and creates it and the maps above it if missing.
 Node& make_place(Node& tree, const Path& path, const Origin& origin) {
   Node* node = &tree;
   std::string key;
-  bool inside_added = false;  // what is below an added key is added with it
+  bool inside_added = false;  // keys below an added key are added too
   for (const std::string& name : path) {
     key += key.empty() ? name : "." + name;
     Node* next = find_child(*node, name);
@@ -60,7 +60,7 @@ Node& make_place(Node& tree, const Path& path, const Origin& origin) {
   return *node;
 }
 
-// Merges `value` into the node at `key`; a map may only hold keys that exist or are known.
+// Merges `value` into the node at `key`. A map may only contain keys that exist or are known.
 void change_value(Node& tree, const Override& change, const std::string& key, const Node& value) {
   const Node* const present = find_node(tree, split_path(key));
   if (!present && !is_known(key)) fail_unknown(tree, change, key);
@@ -114,7 +114,7 @@ bool is_broken(const Node& tree, const std::string& key) {
 void apply(Node& tree, const Override& change) {
   if (change.value && split_path(change.key).size() + depth_of(*change.value) > kDeepestNesting)
     fail(change, fmt::format("nested more than {} levels deep", kDeepestNesting));
-  if (is_broken(tree, change.key)) return;  // its preset was refused already
+  if (is_broken(tree, change.key)) return;  // its preset was already rejected
   switch (change.kind) {
     case Override::Kind::Change: return change_value(tree, change, change.key, *change.value);
     case Override::Kind::Add:

@@ -8,8 +8,8 @@
 
 namespace dpo::config {
 
-// Applies one argument of the command line to the tree. What it may not do (an unknown key without '+', an
-// existing one with it) is a UserError.
+// Applies one argument of the command line to the tree. Throws a UserError if it is not allowed: an unknown
+// key without '+', or an existing one with it.
 void apply(Node& tree, const Override& change);
 
 }  // namespace dpo::config

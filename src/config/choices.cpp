@@ -2,8 +2,8 @@
 
 namespace dpo::config {
 
-// Without `default`, so that a value without a name does not compile. A number beyond the last value has
-// none, which ends all_choices().
+// These switches have no `default`, so that the compiler reports a value without a name. A number beyond the
+// last value returns "", which ends all_choices().
 
 std::string name_of(Defaults defaults) {
   switch (defaults) {

@@ -1,4 +1,4 @@
-// Keys whose value is one of a few names. choices.cpp has the names as they are written in a configuration.
+// Keys whose value is one of a few names. choices.cpp defines the names used in configurations.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace dpo::config {
 
-// Whose defaults a run starts from: those of direct-preference-optimization, or today's (config/modern.h).
+// The set of defaults that a run starts from: direct-preference-optimization's, or the current ones
+// (config/modern.h).
 enum class Defaults { original, modern };
 
 enum class Trainer { Basic, Fsdp, TensorParallel };
@@ -19,7 +20,7 @@ enum class Optimizer { RMSprop, Adam, AdamW, SGD, Adafactor };
 // How the optimizer state is stored.
 enum class OptimizerState { float32, bfloat16, eight_bit };
 
-// What waits in host memory while the device does not need it.
+// The parts of a run that stay in host memory while the device does not need them.
 enum class Offload { none, optimizer, reference, both };
 inline bool offloads_optimizer(Offload offload) {
   return offload == Offload::optimizer || offload == Offload::both;
@@ -28,38 +29,39 @@ inline bool offloads_reference(Offload offload) {
   return offload == Offload::reference || offload == Offload::both;
 }
 
-// How an adapter's frozen model is stored, other than in the dtype that is computed in.
+// Storage format of an adapter's frozen model if it differs from the compute dtype.
 enum class BaseDtype { nf4, int8, fp8 };
 
-// What is trained besides, or instead of, the model's own weights.
+// The weights that are trained in addition to, or instead of, the model's own.
 enum class Adapter { none, lora };
 
-enum class TrainOn { assistant, last };  // of a conversation: all that the assistant says, or its last turn
+enum class TrainOn { assistant, last };  // all assistant turns of a conversation, or the last
 
-enum class Schedule { constant, linear, cosine };  // of the learning rate
+enum class Schedule { constant, linear, cosine };  // schedule of the learning rate
 
-// `automatic` is for model.fsdp_policy_mp only: the plan decides.
+// `automatic` is allowed only for model.fsdp_policy_mp, where the plan decides.
 enum class Dtype { float32, bfloat16, float16, automatic };
 
-// When the reference's log-probabilities are computed: in every update, or once before training; or the plan
-// decides.
+// When the reference's log-probabilities are computed: in every update, or once before training. `automatic`
+// lets the plan decide.
 enum class ReferenceScoring { automatic, live, cached };
 
-// The texts that a run samples at its evaluations: few and short ones, in a small share of its time; or as
-// many and as long ones as other keys say; or none.
+// The texts that a run samples at its evaluations. `automatic` samples few and short ones, in a small share
+// of the run's time. `whole` samples as many and as long ones as other keys request.
 enum class Sampling { automatic, whole, none };
 
-// What a rank sums over the microbatches of an update: its shard of the gradients, or all of them (no_sync).
+// The gradients that a rank accumulates over the microbatches of an update: its shard, or all of them
+// (no_sync).
 enum class Accumulation { sharded, whole };
 
-// Of the policy from the reference.
+// Divergence between policy and reference.
 enum class Divergence { reverse_kl, forward_kl, js };
 
-// What to do with rows that cannot be read, and with examples that training should not see.
+// Handling of rows that cannot be read, and of examples that should not be trained on.
 enum class BadRowPolicy { fail, skip };
 enum class BadExamplePolicy { keep, drop, fail };
 
-// docs/losses.md says what each computes.
+// docs/losses.md defines the losses.
 enum class Loss {
   sft,
   dpo,
@@ -82,7 +84,7 @@ enum class Loss {
   kto,
 };
 
-// As written in YAML, on the command line and in the files of a run.
+// Returns the name used in YAML, on the command line and in the files of a run.
 std::string name_of(Defaults defaults);
 std::string name_of(Trainer trainer);
 std::string name_of(Optimizer optimizer);
@@ -101,7 +103,7 @@ std::string name_of(BadRowPolicy policy);
 std::string name_of(BadExamplePolicy policy);
 std::string name_of(Loss loss);
 
-// The same of a key that may be null.
+// Returns the name for a key that may be null.
 template <class Choice>
 std::string name_of(std::optional<Choice> choice) {
   return choice ? name_of(*choice) : "null";
@@ -112,7 +114,7 @@ concept NamedChoice = std::is_enum_v<Choice> && requires(Choice choice) {
   name_of(choice);
 };
 
-// All values in the order of their declaration.
+// Returns all values in the order of their declaration.
 template <NamedChoice Choice>
 std::vector<Choice> all_choices() {
   std::vector<Choice> all;

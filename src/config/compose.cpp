@@ -24,21 +24,21 @@ using Kind = Node::Kind;
 using Texts = std::vector<std::string>;
 using Problems = Texts;
 
-// A preset that the command line chooses: model=pythia28.
+// A preset chosen on the command line: model=pythia28.
 struct Choice {
   std::string name;
   Origin origin;
 };
 using Choices = std::map<std::string, Choice>;
 
-// The arguments of the command line: presets to choose, and changes to make in order.
+// The command-line arguments: presets to choose, and changes in order.
 struct Arguments {
   Choices choices;
   std::vector<Override> changes;
-  std::string short_form;  // the words of the short form; empty if there are none
+  std::string short_form;  // the arguments in short form; "" if there are none
 };
 
-// Runs `work`, and adds the problems that it throws to `problems`.
+// Runs `work` and adds the problems that it throws to `problems`.
 template <class Work>
 void collect(Problems& problems, Work work) {
   try {
@@ -61,21 +61,21 @@ void choose(Arguments& arguments, const Override& change) {
   arguments.choices[change.key] = {change.value->text, change.value->origin};
 }
 
-// A required key whose argument could not be parsed is not reported as missing too.
+// Marks a required key whose argument could not be parsed, so that it is not reported as missing too.
 void mark_broken(Arguments& arguments, const std::string& text) {
   const std::string key = text.substr(0, text.find('='));
   if (const Field* const field = find_field(key); field && field->default_text == "???")
     arguments.changes.push_back({.key = key, .value = make_scalar(Kind::Broken, "", {}), .text = text});
 }
 
-// Returns whether model=NAME names a model rather than a preset.
+// Returns true if model=NAME names a model rather than a preset.
 bool names_model(const std::string& name, const ConfigFiles& files) {
   std::error_code none;
   return !files.has_preset("model", name) &&
          (name.find('/') != name.npos || std::filesystem::is_directory(expand_home(name), none));
 }
 
-// The short form: model=FOLDER is model.name_or_path=FOLDER, and data=FILE is datasets=[FILE].
+// Expands the short form: model=FOLDER is model.name_or_path=FOLDER, and data=FILE is datasets=[FILE].
 bool take_short_form(Arguments& arguments, const Override& change, const ConfigFiles& files) {
   if (change.kind != Override::Kind::Change || !change.value) return false;
   Override whole = change;
@@ -125,7 +125,7 @@ struct Layer {
   Node values;
 };
 
-// Removes from a document the groups that the command line chooses, and notes it.
+// Removes the groups that the command line chooses from a document, and adds a note about it.
 void drop_replaced(Node& values, const Choices& choices, Texts& notes) {
   std::erase_if(values.children, [&](const Node& child) {
     const auto chosen = choices.find(child.name);
@@ -141,8 +141,8 @@ void drop_replaced(Node& values, const Choices& choices, Texts& notes) {
   });
 }
 
-// The layers of all documents in order. A group that a later document names moves there; one that the command
-// line chooses also replaces what a document without a defaults list says about it.
+// Returns the layers of all documents in order. A group that a later document names moves to that document. A
+// group that the command line chooses also replaces its values in a document without a defaults list.
 std::vector<Layer> layers_of(std::vector<Document> documents, const Choices& choices, Texts& notes) {
   std::vector<Layer> layers;
   for (Document& document : documents) {
@@ -173,7 +173,8 @@ Node section(std::string name, Node values) {
   return wrapped;
 }
 
-// A section written as a plain value in a file would hide what the presets say. It is Broken once reported.
+// Reports a section that is a plain value in a file, which would hide the presets' values, and makes it
+// Broken.
 void check_sections(Node& values, Problems& problems) {
   for (Node& child : values.children) {
     if (!is_section(child.name) || child.kind == Kind::Map) continue;
@@ -187,7 +188,7 @@ void check_sections(Node& values, Problems& problems) {
   }
 }
 
-// A preset that cannot be loaded leaves a Broken section, so that its keys are not reported as missing too.
+// Loads a preset. If that fails, returns a Broken section, so that its keys are not reported as missing too.
 Node load_preset(const ConfigFiles& files, const std::string& group, const Choice& choice,
                  Problems& problems) {
   Node values;
@@ -196,7 +197,7 @@ Node load_preset(const ConfigFiles& files, const std::string& group, const Choic
   return values;
 }
 
-// The configuration of the run that resume=RUN on the command line continues.
+// Returns the configuration of the run that resume=RUN on the command line continues.
 std::optional<Document> resumed_run(const Request& request, const Arguments& arguments,
                                     const ConfigFiles& files) {
   const auto last =
@@ -214,7 +215,7 @@ Node compose_tree(const Request& request, const ConfigFiles& files, const Argume
                   Problems& problems, Texts& notes) {
   std::vector<Document> documents = files.primaries();
   if (auto run = resumed_run(request, arguments, files)) {
-    Texts unsaid;  // a preset of the command line that differs from the run's is an error when it is resumed
+    Texts unsaid;  // discarded: a preset that differs from the run's is an error on resume
     drop_replaced(run->values, arguments.choices, unsaid);
     documents.push_back(std::move(*run));
   }
@@ -229,14 +230,14 @@ Node compose_tree(const Request& request, const ConfigFiles& files, const Argume
   return tree;
 }
 
-// Marks required keys that this command does without, so that they are not reported as missing.
+// Marks required keys that this command does not need, so that they are not reported as missing.
 void excuse(Node& tree, const std::vector<std::string>& not_needed) {
   for (const std::string& key : not_needed)
     if (Node* const node = find_node(tree, split_path(key)); node && node->kind == Kind::Missing)
       node->kind = Kind::Broken;
 }
 
-// The short form chooses defaults=modern, unless the user chooses.
+// Selects defaults=modern for the short form, unless the user gave `defaults`.
 void choose_defaults(Node& tree, const Arguments& arguments, const std::vector<std::string>& not_needed,
                      Problems& problems) {
   Node& defaults = *find_child(tree, kDefaultsKey);
@@ -280,7 +281,7 @@ Resolved compose(const Request& request) {
     tree = compose_tree(request, files, arguments, problems, notes);
     complete = true;
   });
-  if (!complete) throw UserError(problems);  // without a file, most of what follows would be wrong too
+  if (!complete) throw UserError(problems);  // without a file, most later messages would be wrong
   apply_all(tree, arguments.changes, problems);
   choose_defaults(tree, arguments, request.not_needed, problems);
   return finish(std::move(tree), std::move(problems), std::move(notes), request.not_needed,

@@ -28,7 +28,7 @@ Document::Default read_default(const Node& entry) {
                               shown(entry), entry.origin.phrase()));
 }
 
-// "+name: value" in a file is what +name=value is on the command line.
+// Handles "+name: value" in a file, which is equivalent to +name=value on the command line.
 void read_plus_signs(Node& map) {
   for (Node& child : map.children) {
     if (is_section(child.name) && child.kind == Kind::Map) read_plus_signs(child);
@@ -67,7 +67,7 @@ Document read_document(const fs::path& path) {
   return as_document(read_yaml(read_text_file(path, "configuration", kLargestFile), path.string()));
 }
 
-// Read once: a search for the best plan composes hundreds of times.
+// Parses the presets only once, because a search for the best plan composes hundreds of times.
 const std::map<std::string, Document>& built_in_presets() {
   static const std::map<std::string, Document> presets = [] {
     std::map<std::string, Document> all;

@@ -19,23 +19,23 @@ struct Document {
 
   Node values;
   bool has_defaults = false;
-  std::vector<Default> defaults;  // with _self_, which comes last unless the file says otherwise
+  std::vector<Default> defaults;  // includes _self_, which comes last unless the file places it
 };
 
-// The configuration files: first those of the user's folders, then the built-in ones.
+// Finds configuration files: first those in the user's folders, then the built-in ones.
 class ConfigFiles {
  public:
   explicit ConfigFiles(std::vector<std::filesystem::path> folders);
 
-  // config.yaml as built in, then the first one of the user's folders if any.
+  // Returns the built-in config.yaml, then the first one in the user's folders, if any.
   std::vector<Document> primaries() const;
   Document file(const std::filesystem::path& path) const;
 
   std::vector<std::string> presets(const std::string& group) const;
   bool has_preset(const std::string& group, const std::string& name) const;
 
-  // The preset with those that it builds on (its own defaults list). Throws a UserError for an unknown name,
-  // which came from `origin`.
+  // Returns the preset merged with those that it builds on (its defaults list). Throws a UserError for an
+  // unknown name, which came from `origin`.
   Node preset(const std::string& group, const std::string& name, const Origin& origin) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace dpo::config {
 namespace {
 
-// The default is not named: nobody asked for it.
+// Returns "" for the default, which the user did not request.
 std::string wish_of(const RunConfig& run) {
   const Field& field = *find_field("n_eval_examples");
   RunConfig defaults;

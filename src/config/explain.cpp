@@ -15,7 +15,7 @@
 namespace dpo::config {
 namespace {
 
-// In the order of use.
+// The main keys in order of use.
 constexpr const char* kMainKeys[] = {"model.name_or_path", "model.archive", "datasets", "loss.name",
                                      "loss.beta",          "exp_name",      "lr",       "batch_size",
                                      "n_epochs",           "max_length"};
@@ -35,7 +35,7 @@ std::string presets_line(const std::string& group) {
                  "  ");
 }
 
-// The value that the configuration has now.
+// Describes the current value of a key.
 std::string value_line(const Field& field, const Resolved& resolved) {
   const Node* const node = find_node(*resolved.tree, split_path(field.key));
   if (!node) return fmt::format("not used with loss={}", name_of(resolved.values.loss.name));

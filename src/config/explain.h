@@ -1,4 +1,4 @@
-// What keys mean, for `dpo config` and for the end of a command's --help.
+// Explains keys, for `dpo config` and for the end of a command's --help.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace dpo::config {
 
-// The keys that matter most, each with its default and help.
+// Returns the most important keys, each with its default and help.
 std::string main_keys_text();
 
-// Every key with its default and help.
+// Returns every key with its default and help.
 std::string all_keys_text();
 
-// A key (`lr`, `loss.beta`) or the keys of a section (`loss`): type, default, allowed values, help, and the
-// value with its origin. A name that is neither is a UserError with the nearest key.
+// Explains a key (`lr`, `loss.beta`) or the keys of a section (`loss`): type, default, allowed values, help,
+// and the value with its origin. Throws a UserError with the nearest key if the name is neither.
 std::string explain(const std::string& name, const Resolved& resolved);
 
-// Required keys, which a command that only shows keys does without.
+// Returns the required keys, which a command that only shows keys does not need.
 std::vector<std::string> required_keys();
 
 }  // namespace dpo::config

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-// The environment holds only text; a number or a boolean is parsed as in a file.
+// Parses a number or a boolean from the environment, which contains only text, as in a file.
 Node typed(const Node& node) {
   const bool untyped = node.kind == Kind::Text && node.origin.kind == Origin::Kind::Environment;
   return untyped ? yaml_scalar(node.text, node.origin) : node;

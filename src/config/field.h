@@ -16,44 +16,44 @@
 
 namespace dpo::config {
 
-// How a key affects the numbers that a run trains. Every key must declare it. It decides whether the key is
-// part of the run's identity, which is compared when a checkpoint is resumed, and whether a plan may suggest
-// to change the key of a resumed run.
+// A key's effect on the numbers that a run trains. Every key must declare it. It decides whether the key is
+// part of the run's identity, which is compared when a checkpoint is resumed. It also decides whether a plan
+// may suggest changing the key of a resumed run.
 enum class Effect {
-  none,      // the same numbers, except for the order of sums
-  result,    // other numbers with another value
-  indirect,  // other numbers only through what the identity has instead: data, tokenizer, weights, updates
+  none,      // same numbers, except for the order of sums
+  result,    // another value gives other numbers
+  indirect,  // affects numbers only through other parts of the identity: data, tokenizer, weights, updates
 };
 
 // One key of the configuration, bound to its member of RunConfig.
 struct Field {
   std::string key;  // "model.archive"
   Effect effect{};
-  std::string default_text;  // as YAML; ???: required
+  std::string default_text;  // as YAML; ??? means required
   std::string expected;      // "a whole number >= 1"
   std::string help;
-  std::vector<std::string> choices;   // when only these are valid
-  std::vector<std::string> names;     // of a map, when only these are valid
+  std::vector<std::string> choices;   // the only valid values, if not empty
+  std::vector<std::string> names;     // the only valid names in a map, if not empty
   std::vector<Loss> losses;           // the key applies only to these losses
-  std::vector<Optimizer> optimizers;  // it must be null for all but these
+  std::vector<Optimizer> optimizers;  // if not empty, the key must be null for all others
   bool nullable = false;
   bool is_text = false;
 
-  std::function<bool(const Node&, RunConfig&)> read;  // false: not what is expected
+  std::function<bool(const Node&, RunConfig&)> read;  // returns false for an unexpected value
   std::function<Node(const RunConfig&)> write;
 };
 
-// What a value of type T must satisfy, and how to say so.
+// The condition on a value of type T, and its description.
 template <class T>
 struct Check {
   std::string expected;
   std::function<bool(const T&)> holds;
   std::vector<std::string> choices = {};
-  std::function<T(T)> cleaned = {};  // the value as used: ~/x becomes /home/me/x
+  std::function<T(T)> cleaned = {};  // the normalized value: ~/x becomes /home/me/x
   std::vector<std::string> names = {};
 };
 
-// An untyped value as a T, if it is one; and back.
+// convert returns true if an untyped value is a T. to_node is the inverse.
 bool convert(const Node& node, std::int64_t& value);
 bool convert(const Node& node, double& value);
 bool convert(const Node& node, bool& value);
@@ -162,10 +162,10 @@ Field field(std::string key, Section RunConfig::*section, Member Section::*membe
                             std::move(help));
 }
 
-// The same field, of these losses only.
+// Returns the field, restricted to these losses.
 Field only_for(std::vector<Loss> losses, Field field);
 
-// The same field, which must be null unless the optimizer is one of these.
+// Returns the field, which must be null unless the optimizer is one of these.
 Field setting_of(std::vector<Optimizer> optimizers, Field field);
 
 Check<bool> yes_or_no();
@@ -178,7 +178,7 @@ Check<double> not_below(double bound);
 Check<double> from_to_below(double least, double bound);
 Check<double> from_to(double least, double most);
 Check<std::string> text(std::string what);
-Check<std::string> path(std::string what);  // a text that may begin with ~/
+Check<std::string> path(std::string what);  // text that may begin with ~/
 Check<std::string> one_of(std::vector<std::string> choices);
 Check<std::vector<std::string>> paths(std::string what);  // one or more
 Check<std::vector<double>> two_numbers(std::string what, Check<double> each);
@@ -189,7 +189,7 @@ Check<Choice> one_of(const std::vector<Choice>& choices) {
   return {named.expected, [named](Choice value) { return named.holds(name_of(value)); }, named.choices};
 }
 
-// A map whose every name and value satisfies a check.
+// Checks a map's names and values.
 template <class T>
 Check<std::map<std::string, T>> map_of(std::string expected, Check<std::string> name, Check<T> value) {
   const auto holds = [name, value](const std::map<std::string, T>& map) {

@@ -15,14 +15,14 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr std::size_t kLongestChain = 16;  // of references to references
+constexpr std::size_t kLongestChain = 16;  // length of a chain of references
 constexpr std::size_t kLongestText = 1u << 16;
 
-// Why a value could not be resolved; the catcher adds which and where.
+// Thrown with the reason why a value could not be resolved. The catcher adds the key and origin.
 struct Unresolvable {
   std::string reason;
 };
-struct AlreadyReported {};  // what it refers to could not be resolved either
+struct AlreadyReported {};  // a referenced value could not be resolved
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
@@ -30,7 +30,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// The position of the '}' that closes the "${" at `open`.
+// Returns the position of the '}' that closes the "${" at `open`.
 std::size_t closing_brace(std::string_view text, std::size_t open) {
   std::size_t depth = 0;
   for (std::size_t i = open; i < text.size(); ++i) {
@@ -40,7 +40,7 @@ std::size_t closing_brace(std::string_view text, std::size_t open) {
   throw Unresolvable{"'${' is not closed by '}'"};
 }
 
-// Splits at commas that are not inside braces or quotes.
+// Splits at commas outside braces and quotes.
 std::vector<std::string> split_arguments(std::string_view text) {
   std::vector<std::string> arguments(1);
   std::size_t depth = 0;
@@ -71,7 +71,8 @@ class Resolver {
   }
 
  private:
-  // What a reference points at is visited before it is copied, so every value is resolved once.
+  // Resolves a node. The target of a reference is visited before it is copied, so every value is resolved
+  // once.
   void visit(Node& node, Path& path) {
     if (is_active(node)) throw Unresolvable{"it refers to itself"};
     if (node.kind == Kind::Text && node.text.find("${") != std::string::npos) return resolve(node, path);
@@ -105,7 +106,8 @@ class Resolver {
     return std::find(active_.begin(), active_.end(), &node) != active_.end();
   }
 
-  // Text with ${...} in it: a lone one keeps its type, several or one amid text become text.
+  // Expands text with ${...} in it. A single reference without other text keeps its type; anything else
+  // becomes text.
   Node expand(std::string_view text, const Path& path, const Origin& origin) {
     std::string out;
     for (std::size_t i = 0; i < text.size();) {
@@ -133,7 +135,7 @@ class Resolver {
     return make_scalar(Kind::Text, std::move(out), origin);
   }
 
-  // Python's spelling, as OmegaConf's users know it.
+  // Formats values as Python does, which OmegaConf's users expect.
   std::string as_text(const Node& value) const {
     switch (value.kind) {
       case Kind::Null: return "None";
@@ -180,7 +182,7 @@ class Resolver {
     return make_scalar(Kind::Text, value, {Origin::Kind::Environment, variable});
   }
 
-  // Counts as a value of the environment, so that the schema gives it the same type.
+  // Treats the default as a value of the environment, so that the schema gives it the same type.
   Node default_value(const std::string& variable, std::string_view written, const Path& path,
                      const Origin& origin) {
     if (written == "null") return make_scalar(Kind::Null, "null", origin);
@@ -207,7 +209,7 @@ class Resolver {
     return copy;
   }
 
-  // "a.b", "a[0]", and ".b" or "..b" relative to the map that holds the value.
+  // Resolves "a.b", "a[0]", and ".b" or "..b" relative to the map that contains the value.
   static Path absolute(std::string& reference, const Path& path) {
     for (std::size_t open; (open = reference.find('[')) != std::string::npos;) {
       const std::size_t close = reference.find(']', open);

@@ -12,7 +12,7 @@
 namespace dpo::config {
 namespace {
 
-// Said of several names.
+// Answers used for several names.
 constexpr std::string_view kAttention =
     "the fastest attention is chosen for each batch; there is nothing to set";
 constexpr std::string_view kPacking = "sequences are always packed; there is nothing to set";
@@ -38,7 +38,7 @@ std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') + 1);  // npos + 1 is 0
 }
 
-// The one key that fits.
+// Returns the key that matches, if there is exactly one.
 std::optional<std::string> only_key(const std::function<bool(const std::string& key)>& fits) {
   std::optional<std::string> found;
   for (const Field& field : schema()) {
@@ -49,7 +49,7 @@ std::optional<std::string> only_key(const std::function<bool(const std::string& 
   return found;
 }
 
-// In whatever section.
+// Finds a key by its last part, in any section.
 std::optional<std::string> key_with_last_part(std::string_view name) {
   return only_key([&](const std::string& ours) { return last_part(ours) == name; });
 }
@@ -58,7 +58,7 @@ std::optional<std::string> key_with_last_part(std::string_view name) {
 
 const std::vector<OtherName>& other_names() {
   static const std::vector<OtherName> names = {
-      // What is trained.
+      // Model and dtypes.
       {"model_name_or_path", "model.name_or_path"},
       {"model_name", "model.name_or_path"},
       {"base_model", "model.name_or_path"},
@@ -70,7 +70,7 @@ const std::vector<OtherName>& other_names() {
       {"bf16", "model.fsdp_policy_mp", "and takes a dtype: model.fsdp_policy_mp=bfloat16"},
       {"pure_bf16", "model.policy_dtype", "and takes a dtype: model.policy_dtype=bfloat16"},
       {"fp16", "model.fsdp_policy_mp", "and takes a dtype; of 16 bits only bfloat16 can be trained in"},
-      // On what.
+      // Data.
       {"dataset_name", "datasets", "and is a list: datasets=[ORG/NAME]"},
       {"dataset", "datasets", "and is a list: datasets=[my.jsonl]"},
       {"dataset_path", "datasets", "and is a list: datasets=[my.jsonl]"},
@@ -117,7 +117,7 @@ const std::vector<OtherName>& other_names() {
       {"cutoff_len", "max_length"},
       {"val_set_size", "data.test_share", "and is a share of the prompts"},
       {"test_size", "data.test_share", "and is a share of the prompts"},
-      // How long, and in which steps.
+      // Duration and batches.
       {"num_train_epochs", "n_epochs", "and is a whole number"},
       {"num_epochs", "n_epochs", "and is a whole number"},
       {"epochs", "n_epochs", "and is a whole number"},

@@ -12,14 +12,14 @@
 namespace dpo::config {
 namespace {
 
-// Keys may be huge; products are capped here, far above any number of ranks.
+// Keys may be huge, so their products are capped here, far above any number of ranks.
 constexpr std::int64_t kMostRanks = 1'000'000'000;
 
 std::int64_t limited_product(std::int64_t a, std::int64_t b) {
   return a > kMostRanks / b ? kMostRanks : a * b;
 }
 
-// The key that takes the remaining ranks, if it is not given.
+// Returns the key that takes the remaining ranks if it is not given.
 const char* open_key(const RunConfig& run) {
   return run.trainer == Trainer::TensorParallel ? "mesh.tensor" : "mesh.shard";
 }

@@ -24,14 +24,14 @@ struct Value {
   const char* yaml;
 };
 
-// The same for all runs. Gradients are clipped where TRL and most recipes clip them.
+// Values that are the same for all runs. The gradient clipping is that of TRL and most recipes.
 constexpr Value kValues[] = {{"optimizer", "AdamW"},
                              {"lr_schedule", "linear"},
                              {"max_grad_norm", "1.0"},
                              {"model.fsdp_policy_mp", "auto"},
                              {"activation_checkpointing", "auto"},
                              {"keep_last", "2"},
-                             // For data that is not on this machine yet.
+                             // Values for data that is not on this machine yet.
                              {"batch_size", "32"},
                              {"max_length", "1024"},
                              {"max_prompt_length", "512"},
@@ -53,7 +53,8 @@ void set(Node& tree, const char* key, const char* yaml) {
   set(tree, key, std::move(read_default_yaml(fmt::format("value: {}", yaml)).children.front()));
 }
 
-// Those of TRL's trainers. An adapter's few weights need a rate about ten times as high.
+// Returns the learning rate of TRL's trainers. An adapter has few weights and needs about ten times that
+// rate.
 const char* learning_rate(const Node& tree) {
   const bool is_sft = text_at(tree, "loss.name") == name_of(Loss::sft);
   const bool has_adapter = text_at(tree, "adapter.name") == name_of(Adapter::lora);
@@ -61,7 +62,7 @@ const char* learning_rate(const Node& tree) {
   return has_adapter ? "1e-5" : "1e-6";
 }
 
-// "dpo-SmolLM2-135M-Instruct": the loss and the model.
+// Returns the run's name from loss and model: "dpo-SmolLM2-135M-Instruct".
 std::string run_name(const Node& tree) {
   fs::path model = without_slash(text_at(tree, "model.name_or_path"));
   const std::string last = model.filename().string();

@@ -8,16 +8,16 @@
 
 namespace dpo::config {
 
-// Sets the defaults of defaults=modern where nobody gave a value. `tree` has all keys. Those that depend on
-// the data or the machine follow later (commands/modern_keys.h). `needs_data`: adds a problem if no data is
-// given, since the original's data set is not what a user of today means.
+// Sets the defaults of defaults=modern for keys in `tree`, which has all keys, that the user did not give.
+// Defaults that depend on the data or the machine follow later (commands/modern_keys.h). If `needs_data`,
+// adds a problem if no data is given, because the original's default data set is not what the user expects.
 void set_modern_defaults(Node& tree, bool needs_data, std::vector<std::string>& problems);
 
-// The origin of those that depend on the data.
+// Origin of defaults that depend on the data.
 inline constexpr const char* kModernOfData = "defaults=modern, of the data";
 
-// What defaults=modern has chosen, and how to choose otherwise: a note. Empty if it has chosen nothing, as in
-// a run that is resumed.
+// Returns a note on the values chosen by defaults=modern and how to change them. Empty if it chose none, as
+// in a run that is resumed.
 std::string modern_note(const Resolved& resolved);
 
 }  // namespace dpo::config

@@ -9,9 +9,9 @@
 namespace dpo::config {
 namespace {
 
-constexpr std::size_t kMostShown = 80;  // of what lists and maps hold, in characters
+constexpr std::size_t kMostShown = 80;  // characters shown of lists and maps
 
-// As the override grammar has it: [a, {b: 1}]. Cut where it gets long.
+// Formats a value with the override grammar: [a, {b: 1}]. Long values are cut.
 void show_inside(const Node& node, std::string& out) {
   if (node.is_scalar()) {
     out += node.kind == Node::Kind::Null ? "null" : node.text.empty() ? "''" : node.text;
@@ -20,7 +20,7 @@ void show_inside(const Node& node, std::string& out) {
   const bool is_map = node.kind == Node::Kind::Map;
   out += is_map ? "{" : "[";
   for (const Node& child : node.children) {
-    if (out.size() > kMostShown) break;  // messages are cut there anyway
+    if (out.size() > kMostShown) break;  // messages are cut there
     if (&child != &node.children.front()) out += ", ";
     if (is_map) out += child.name + ": ";
     show_inside(child, out);

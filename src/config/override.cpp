@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr std::string_view kPunctuation = "/-\\+.$%*@?|:_";  // what unquoted text may hold besides letters
+constexpr std::string_view kPunctuation = "/-\\+.$%*@?|:_";  // in unquoted text, in addition to letters
 constexpr std::string_view kEscapable = "\\()[]{}:=, \t";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -109,7 +109,7 @@ class Reader {
     return read_plain(kPunctuation, "value");
   }
 
-  // After an element of a list or map: a comma (true), or the end of it (false).
+  // Reads the separator after an element of a list or map. Returns true for a comma, false for the end.
   bool read_separator(char end, std::string_view what) {
     skip_blanks();
     if (at_end()) fail(fmt::format("the {} is not closed; expected '{}'", what, end));
@@ -160,7 +160,7 @@ class Reader {
     return map;
   }
 
-  // A backslash is plain text unless the backslashes run up to a quote of the same kind.
+  // Reads a quoted text. A backslash is plain text unless the backslashes precede a quote of the same kind.
   Node read_quoted() {
     const char quote = next();
     std::string text;
@@ -180,7 +180,7 @@ class Reader {
     fail(fmt::format("the quote {} is not closed", quote));
   }
 
-  // ${...}, with the braces inside it balanced.
+  // Reads ${...} with balanced braces inside it.
   void read_interpolation(std::string& text) {
     const std::size_t start = at_;
     std::size_t open = 0;
@@ -195,10 +195,10 @@ class Reader {
 
   Node read_plain(std::string_view punctuation, std::string_view what) {
     std::string text;
-    // Hydra refuses this, but a shell leaves the ~ of key=~/path to the program.
+    // Hydra rejects "~/", but a shell does not expand the ~ of key=~/path.
     if (std::string_view(text_).substr(at_).starts_with("~/")) text += text_[at_++];
-    bool verbatim = true;       // no escape in it: it may be a number
-    std::size_t blanks_at = 0;  // up to where trailing blanks do not count
+    bool verbatim = true;       // without escapes, it may be a number
+    std::size_t blanks_at = 0;  // end of the text without trailing blanks
     while (!at_end()) {
       const char c = next();
       if (c == '\\' && at_ + 1 < text_.size() && kEscapable.find(text_[at_ + 1]) != std::string_view::npos) {

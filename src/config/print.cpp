@@ -88,7 +88,7 @@ void take_added(Node& node, const Node& from) {
   }
 }
 
-// The typed values in the schema's order, with the origins and the added keys of the tree.
+// Returns the typed values in the schema's order, with the tree's origins and added keys.
 Node final_tree(const Resolved& resolved) {
   Node tree = write_tree(resolved.values);
   take_origins(tree, *resolved.tree);
@@ -133,7 +133,7 @@ std::string inline_yaml(const Node& node) {
     case Kind::List: return fmt::format("[{}]", fmt::join(parts, ", "));
     case Kind::Map: return fmt::format("{{{}}}", fmt::join(parts, ", "));
     case Kind::Null: return "null";
-    case Kind::Missing: return "\"???\"";  // unquoted, yaml-cpp refuses it in {}
+    case Kind::Missing: return "\"???\"";  // yaml-cpp rejects it unquoted in {}
     case Kind::Float: return float_yaml(node.text);
     case Kind::Text: return text_yaml(node.text);
     default: return node.text;

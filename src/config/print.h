@@ -7,19 +7,19 @@
 
 namespace dpo::config {
 
-// A value on one line: scalars and, in YAML's flow form, lists and maps.
+// Formats a value on one line: scalars, and lists and maps in YAML's flow style.
 std::string inline_yaml(const Node& node);
 
-// The resolved configuration as YAML that compose accepts again, each value with its origin as a comment.
+// Formats the resolved configuration as YAML that compose accepts, with each value's origin as a comment.
 std::string to_yaml(const Resolved& resolved);
 
-// The same as one JSON object, without the origins.
+// Formats the resolved configuration as one JSON object, without the origins.
 std::string to_json(const Resolved& resolved);
 
-// configs/config.yaml: the defaults of every key that no preset gives, with its help.
+// Returns configs/config.yaml: the defaults of every key that no preset sets, with its help.
 std::string default_config_yaml();
 
-// docs/configuration.md.
+// Returns docs/configuration.md.
 std::string configuration_markdown();
 
 }  // namespace dpo::config

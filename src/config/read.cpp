@@ -28,13 +28,13 @@ bool applies(const Field& field, const std::string& loss) {
   return field.losses.empty() || is_in(field.losses, loss);
 }
 
-// As the tree has it, which may be no loss at all.
+// Returns the loss in the tree, which may not be a valid one.
 std::string loss_name(const Node& tree) {
   const Node* const name = find_node(tree, {"loss", "name"});
   return name ? name->text : "";
 }
 
-// The first name in a map that is not among those that it may have.
+// Reports the first name in a map that is not allowed.
 std::string unknown_names(const Field& field, const Node& map) {
   for (const Node& child : map.children)
     if (std::find(field.names.begin(), field.names.end(), child.name) == field.names.end())
@@ -43,7 +43,7 @@ std::string unknown_names(const Field& field, const Node& map) {
   return "";
 }
 
-// Text where something else is expected: yes or on, as YAML knows them, or a number or true in quotes.
+// Suggests a fix for text where another type is expected: YAML's yes or on, or a quoted number or boolean.
 std::string hint_for_text(const Field& field, const Node& node) {
   if (node.kind != Kind::Text || field.is_text || node.text.empty() ||
       node.origin.kind == Origin::Kind::Environment)
@@ -55,7 +55,7 @@ std::string hint_for_text(const Field& field, const Node& node) {
   return "; write it without quotes";
 }
 
-// The end of a message: what the user probably meant.
+// Returns the end of a message: what the user probably meant.
 std::string hint(const Field& field, const Node& node) {
   const bool is_none = node.text == "none" || node.text == "None";
   const bool turns_off = node.text == "off" || node.text == "no" || node.text == "false";
@@ -78,7 +78,7 @@ std::string unset_problem(const Field& field, const Node& node) {
   std::string remedy = fmt::format("set {}=VALUE, where VALUE is {}", field.key, field.expected);
   if (field.key == "model.name_or_path") {
     Texts presets = assets_in("model");
-    std::erase(presets, "blank_model");  // sets no model
+    std::erase(presets, "blank_model");  // this preset sets no model
     remedy = fmt::format("give model=FOLDER or model=ORG/NAME, or choose a preset (model=NAME: {})",
                          fmt::join(presets, ", "));
   }
@@ -87,7 +87,7 @@ std::string unset_problem(const Field& field, const Node& node) {
   return fmt::format("{}: required; {}{}", field.key, remedy, origin);
 }
 
-// "only to loss=dpo, robust", or where those are many "to every loss but sft".
+// Returns "only to loss=dpo, robust", or "to every loss but sft" if there are many.
 std::string owners_of(const Field& field) {
   Texts others;
   for (const std::string& loss : names_of(all_choices<Loss>()))
@@ -100,7 +100,7 @@ std::string owners_of(const Field& field) {
 void read_field(const Field& field, const Node& node, const std::string& loss, RunConfig& config,
                 Texts& problems) {
   if (node.kind == Kind::Broken) return;
-  if (!applies(field, loss) && find_choice<Loss>(loss))  // an unknown loss is reported already
+  if (!applies(field, loss) && find_choice<Loss>(loss))  // an unknown loss is already reported
     return problems.push_back(fmt::format("{} applies {}; the loss is {} ({})", field.key, owners_of(field),
                                           shown(loss), node.origin.phrase()));
   if (node.kind == Kind::Missing) return problems.push_back(unset_problem(field, node));
@@ -109,10 +109,10 @@ void read_field(const Field& field, const Node& node, const std::string& loss, R
                                    node.origin.phrase(), hint(field, node)));
 }
 
-// A setting that the optimizer does not have would be ignored silently.
+// Reports settings that the optimizer does not have, which would otherwise be ignored silently.
 void check_optimizer(const Node& tree, const RunConfig& config, Texts& problems) {
   const Node* const chosen = find_child(tree, "optimizer");
-  if (!chosen || !find_choice<Optimizer>(chosen->text)) return;  // reported already
+  if (!chosen || !find_choice<Optimizer>(chosen->text)) return;  // already reported
   for (const Field& field : schema()) {
     if (field.optimizers.empty() || is_in(field.optimizers, chosen->text)) continue;
     if (field.write(config).kind == Kind::Null) continue;
@@ -122,7 +122,7 @@ void check_optimizer(const Node& tree, const RunConfig& config, Texts& problems)
   }
 }
 
-// So would a setting of an adapter without one.
+// Reports settings of an adapter if there is none, which would otherwise be ignored silently.
 void check_adapter(const Node& tree, const RunConfig& config, Texts& problems) {
   if (config.adapter.name != Adapter::none) return;
   for (const Field& field : schema()) {

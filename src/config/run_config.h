@@ -1,5 +1,5 @@
-// config: what a run is asked to do: the schema of all keys, their composition from presets, files and
-// the command line, and the typed result that everything else reads.
+// config describes a run: the schema of all keys, their composition from presets, files and the command line,
+// and the typed result that all other code reads.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct LossConfig {
   double undesirable_weight = 1;
 };
 
-// LoRA, with the meaning that PEFT's LoraConfig gives to each.
+// LoRA settings with the meaning of those in PEFT's LoraConfig.
 struct AdapterConfig {
   Adapter name = Adapter::none;
   std::int64_t r = 0;
@@ -55,8 +55,8 @@ struct AdapterConfig {
   std::optional<BaseDtype> base_dtype;
 };
 
-// Layers whose activations are recomputed in the backward pass: a number of them, all, or as few as the plan
-// finds necessary.
+// Layers whose activations are recomputed in the backward pass: a fixed number, all, or as few as the plan
+// needs.
 struct RecomputedLayers {
   static constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max(), kAutomatic = -1;
   std::int64_t count = 0;
@@ -65,7 +65,7 @@ struct RecomputedLayers {
   bool operator==(const RecomputedLayers&) const = default;
 };
 
-// How many ranks share the work in each way; null: decided by the trainer.
+// Number of ranks that share the work in each way; null lets the trainer decide.
 struct MeshConfig {
   std::optional<std::int64_t> replica;
   std::optional<std::int64_t> shard;
@@ -90,9 +90,9 @@ struct DatasetPaths {
 };
 
 struct DataConfig {
-  std::map<std::string, std::string> columns;  // our name of a column: the name in the file
-  std::map<std::string, double> weights;       // by data set, as `datasets` names it
-  std::map<std::string, std::int64_t> limits;  // the same
+  std::map<std::string, std::string> columns;  // maps our column names to those in the file
+  std::map<std::string, double> weights;       // by data set name, as in `datasets`
+  std::map<std::string, std::int64_t> limits;  // by data set name
   std::optional<double> test_share;
   TrainOn train_on = TrainOn::assistant;
   bool keep_system = true;
@@ -169,8 +169,9 @@ struct RunConfig {
   DataConfig data;
 };
 
-// Whether the gradients of a block are freed once it is updated: nothing needs those of all blocks, neither
-// their norm nor a sum over microbatches or ranks. Those of an adapter are small.
+// Returns true if a block's gradients are freed once it is updated. This is possible if neither the gradient
+// norm nor a sum over microbatches or ranks needs the gradients of all blocks. Gradients of an adapter are
+// small and kept.
 inline bool frees_gradients(const RunConfig& run, std::int64_t ranks) {
   return !run.max_grad_norm && run.gradient_accumulation_steps == 1 && ranks == 1 &&
          run.adapter.name == Adapter::none;

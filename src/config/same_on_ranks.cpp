@@ -6,8 +6,8 @@
 namespace dpo::config {
 namespace {
 
-// The key that names the folders of caches. Each machine may use its own disk, such as
-// local_dirs=[${oc.env:TMPDIR}]. Rank 0 decides the run folder, which this key names too.
+// This key names the folders of caches, which may be on each machine's own disk, such as
+// local_dirs=[${oc.env:TMPDIR}]. It also determines the run folder, which rank 0 decides.
 constexpr const char* kMayDiffer = "local_dirs";
 
 void add_keys(const Node& map, const std::string& prefix, std::map<std::string, std::string>& keys) {

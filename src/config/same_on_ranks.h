@@ -7,7 +7,7 @@
 
 namespace dpo::config {
 
-// The values of all keys that must be the same on every rank of a run. Ranks with different ones would wait
+// Returns the values of all keys that must be the same on every rank. Ranks with different values would wait
 // for operations that the others never begin, or compute parts of different runs.
 std::map<std::string, std::string> same_on_ranks(const RunConfig& config);
 

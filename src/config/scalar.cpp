@@ -12,10 +12,10 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr std::size_t kLongestNumber = 128;  // characters; nothing longer is a number
+constexpr std::size_t kLongestNumber = 128;  // characters; longer text is not a number
 constexpr std::string_view kDigits = "0123456789";
 
-// Reads a text from its start, one class of characters after the other.
+// Reads a text from its start, one class of characters at a time.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : rest_(text) {}
@@ -40,7 +40,7 @@ class Cursor {
     return length > 0;
   }
 
-  // 20_000: an underscore only between digits.
+  // Reads digits such as 20_000, with underscores only between digits.
   bool eat_digits() {
     if (!eat_run(kDigits)) return false;
     while (rest_.size() > 1 && rest_[0] == '_' && kDigits.find(rest_[1]) != std::string_view::npos) {
@@ -50,7 +50,7 @@ class Cursor {
     return true;
   }
 
-  // The same without leading zeros.
+  // Reads digits without leading zeros.
   bool eat_whole() { return rest_.starts_with('0') ? eat("0") : eat_digits(); }
 
  private:
@@ -74,7 +74,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Decimal digits without leading zeros, and without the sign of zero.
+// Formats decimal digits without leading zeros; zero has no sign.
 std::string decimal_text(std::string_view digits, bool negative) {
   const std::size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
   const std::string_view rest = digits.substr(first);
@@ -88,7 +88,7 @@ std::optional<std::string> based_text(std::string_view digits, int base, bool ne
   return decimal_text(fmt::format("{}", value), negative);
 }
 
-// 1:30:00 is sixty-based in YAML 1.1.
+// Converts a base-60 number of YAML 1.1, such as 1:30:00.
 std::optional<std::string> sexagesimal_text(std::string_view text, bool negative) {
   std::uint64_t total = 0;
   for (std::size_t start = 0; start <= text.size();) {
@@ -103,7 +103,7 @@ std::optional<std::string> sexagesimal_text(std::string_view text, bool negative
   return decimal_text(fmt::format("{}", total), negative);
 }
 
-// An integer of YAML 1.1; one in another base that does not fit 64 bits stays text.
+// Converts an integer of YAML 1.1. One in another base that does not fit into 64 bits remains text.
 std::optional<std::string> yaml_int_text(std::string_view written) {
   const std::string clean = without_underscores(written);
   std::string_view digits = clean;

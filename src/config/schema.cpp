@@ -12,10 +12,10 @@ namespace {
 
 const std::vector<Dtype> kDtypes = {Dtype::float32, Dtype::bfloat16, Dtype::float16};
 constexpr std::int64_t kLargestNumpySeed = 4294967295;
-// Far beyond any run, and small enough that products of two counts stay exact.
+// Far above any real count, and small enough that the product of two counts is exact.
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 
-constexpr double kLargestRate = 1e38;  // that float32 holds
+constexpr double kLargestRate = 1e38;  // within float32's range
 
 Check<std::int64_t> count_from(std::int64_t least) { return between(least, kLargestCount); }
 
@@ -223,7 +223,7 @@ std::vector<Field> mesh_fields() {
   };
 }
 
-// Module names and the like; `least`: how many of them there must be.
+// Checks a list of module names or similar texts, with at least `least` entries.
 Check<std::vector<std::string>> texts(std::string what, std::size_t least) {
   return {std::move(what), [least](const std::vector<std::string>& values) {
             return values.size() >= least && std::all_of(values.begin(), values.end(), text("").holds);

@@ -8,17 +8,17 @@
 
 namespace dpo::config {
 
-// Every key, in the order of printing. Parsing, defaults, checks, configs/config.yaml and
+// Returns every key, in printing order. Parsing, defaults, checks, configs/config.yaml and
 // docs/configuration.md all derive from this list.
 const std::vector<Field>& schema();
 
-// In a file, a list of this name is Hydra's, and says which presets apply.
+// A list of this name in a file is Hydra's, and determines the presets.
 inline constexpr const char* kDefaultsKey = "defaults";
 
 const Field* find_field(std::string_view key);
 std::vector<std::string> all_keys();
 
-// The maps of keys: model, loss, ... Those that presets fill are groups.
+// sections() returns the maps of keys: model, loss, ... Sections that presets fill are groups.
 const std::vector<std::string>& sections();
 const std::vector<std::string>& groups();
 bool is_section(std::string_view name);

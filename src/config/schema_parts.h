@@ -1,4 +1,4 @@
-// Parts of the schema in files of their own.
+// Declares the parts of the schema that are in separate files.
 #pragma once
 
 #include <vector>

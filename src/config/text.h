@@ -6,14 +6,14 @@
 
 namespace dpo::config {
 
-// The first byte that a configuration may not hold (invalid UTF-8, control characters but tab and line ends),
-// or npos.
+// Returns the position of the first byte that a configuration must not contain (invalid UTF-8, or control
+// characters except tab and line ends), or npos.
 std::size_t first_bad_byte(std::string_view text);
 
-// The text for a message: on one line, shortened, with what cannot be printed as \xNN.
+// Formats the text for a message: on one line, shortened, with unprintable bytes as \xNN.
 std::string shown(std::string_view text);
 
-// The text in lines of readable length: the first after `first`, the others after `rest`.
+// Breaks the text into lines of readable length. The first begins with `first`, the others with `rest`.
 std::string wrapped(std::string_view text, const std::string& first, const std::string& rest);
 
 }  // namespace dpo::config

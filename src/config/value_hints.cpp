@@ -11,7 +11,8 @@
 namespace dpo::config {
 namespace {
 
-// Values of other trainers. `keys` and `names` are words; `answer` is a sentence in which {} is the key.
+// Values of other trainers. `keys` and `names` are space-separated words; `answer` is a sentence in which {}
+// is the key.
 struct OtherValues {
   std::string_view keys, names, answer;
 };
@@ -26,7 +27,7 @@ constexpr std::string_view kReinforcement =
     "loss=kto and others learn from preferences that are in the data";
 
 constexpr OtherValues kOtherValues[] = {
-    // Losses. The values of TRL's loss_type, LLaMA-Factory's pref_loss and stage, and axolotl's rl.
+    // Losses: values of TRL's loss_type, LLaMA-Factory's pref_loss and stage, and axolotl's rl.
     {"loss.name", "sigmoid", "TRL's sigmoid is loss=dpo"},
     {"loss.name", "dpoloss dpo_loss dpotrainer", "write loss=dpo"},
     {"loss.name", "cdpo conservative_dpo", "write loss=dpo loss.label_smoothing=0.1"},
@@ -63,7 +64,7 @@ constexpr OtherValues kOtherValues[] = {
      "write {}=nf4, whose numbers have 4 bits"},
     {"adapter.base_dtype", "8 8bit bnb_8bit", "write {}=int8"},
     {"adapter.base_dtype", "gptq awq hqq aqlm mxfp4 eetq", "the only format of 4 bits is {}=nf4"},
-    // Optimizers and schedules. The values of transformers' optim and lr_scheduler_type.
+    // Optimizers and schedules: values of transformers' optim and lr_scheduler_type.
     {"optimizer",
      "adamw_torch adamw_torch_fused adamw_hf adamw_fused adamw_apex_fused adamw_torch_xla "
      "adamw_anyprecision",
@@ -107,7 +108,7 @@ constexpr OtherValues kOtherValues[] = {
     {"model.policy_dtype", "int8 8bit", kInt8},
     {"model.policy_dtype model.fsdp_policy_mp", "fp8 float8",
      "write fp8=true, which computes the products of layers in 8 bits"},
-    // Trainers, which are how devices share the work.
+    // Trainers, which determine how devices share the work.
     {"trainer", "fsdp fsdp1 fsdp2 full_shard deepspeed zero zero2 zero3 zero_2 zero_3 zero_stage_3 sharded",
      "write trainer=FSDPTrainer, which shards weights, gradients and optimizer state over the GPUs"},
     {"trainer", "ddp distributed_data_parallel multi_gpu data_parallel zero1 no_shard replicate",
@@ -121,7 +122,7 @@ constexpr OtherValues kOtherValues[] = {
     {"trainer", "orpotrainer orpo", "write loss=orpo; trainer says how GPUs share the work"},
     {"trainer", "cpotrainer cpo", "write loss=cpo; trainer says how GPUs share the work"},
     {"trainer", "grpotrainer grpo ppotrainer ppo rlootrainer", kReinforcement},
-    // Checkpoints, references, and memory.
+    // Checkpoints, references and memory.
     {"best_metric", "eval_loss loss eval", "write {}=loss/eval"},
     {"best_metric", "eval_rewards/accuracies rewards/accuracies eval_accuracy accuracy",
      "write {}=rewards_eval/accuracies"},
@@ -132,7 +133,7 @@ constexpr OtherValues kOtherValues[] = {
     {"offload", "cpu true all", "write offload=both"},
 };
 
-// Names are written in many ways: AdamW_8bit, adamw-8bit, torch.bfloat16.
+// Normalizes a name, because names are written in many ways: AdamW_8bit, adamw-8bit, torch.bfloat16.
 std::string as_listed(std::string_view value) {
   constexpr std::string_view kTorch = "torch.";
   if (value.starts_with(kTorch)) value.remove_prefix(kTorch.size());

@@ -6,9 +6,9 @@
 
 namespace dpo::config {
 
-// The end of a message about a value that is none of the names that a key may have: "; write
-// optimizer_state=8bit", "; did you mean 'AdamW'?", or empty. Names of other trainers (TRL, transformers,
-// peft, axolotl, LLaMA-Factory, Unsloth, torchtune) get an answer, even if dpo has no equivalent.
+// Returns the end of a message about a value that is not one of the key's names: "; write
+// optimizer_state=8bit", "; did you mean 'AdamW'?", or "". Values of other trainers (TRL, transformers, peft,
+// axolotl, LLaMA-Factory, Unsloth, torchtune) are recognized, even if dpo has no equivalent.
 std::string hint_for_value(std::string_view key, std::string_view value,
                            const std::vector<std::string>& names);
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
-// The order matters: eventhandler.h of some versions uses what yaml.h declares.
+// This order is required: eventhandler.h of some versions uses declarations in yaml.h.
 #include <yaml-cpp/eventhandler.h>
 
 #include "base/error.h"
@@ -20,8 +20,8 @@ using Kind = Node::Kind;
 
 constexpr std::string_view kYamlTag = "tag:yaml.org,2002:";
 
-// Builds nodes from the parser's events. yaml-cpp's own tree would expand aliases without bound, forget
-// duplicate keys and recurse as deep as the input says.
+// Builds nodes from the parser's events. yaml-cpp's own tree would expand aliases without limit, drop
+// duplicate keys and recurse as deeply as the input.
 class Builder : public YAML::EventHandler {
  public:
   Builder(std::string name, Origin::Kind kind) : name_(std::move(name)), kind_(kind) {}
@@ -71,7 +71,7 @@ class Builder : public YAML::EventHandler {
     bool has_key = false;
     std::string key = {};
     std::map<std::string, int> key_lines = {};
-    std::vector<Node> merged = {};  // the maps of << keys, whose values yield to the map's own
+    std::vector<Node> merged = {};  // maps of << keys; the map's own values take precedence
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& what) const {
@@ -142,7 +142,7 @@ class Builder : public YAML::EventHandler {
 
   void add_key(Open& parent, const Node& node, const YAML::Mark& mark) {
     if (!node.is_scalar()) fail(mark, "a list or map as a key; expected a name");
-    if (node.text.size() > kLongestName + 1)  // one for the '+' of an added key
+    if (node.text.size() > kLongestName + 1)  // one more for the '+' of an added key
       fail(mark, fmt::format("a key is longer than {} characters", kLongestName));
     parent.key = node.text;
     parent.has_key = true;
@@ -192,7 +192,7 @@ void check_bytes(std::string_view text, const std::string& name) {
                   line, static_cast<unsigned char>(text[bad])));
 }
 
-// The usual reason why a file that looks right is refused.
+// Reports a tab in the indentation, the usual reason why a file that looks right is rejected.
 std::string tab_hint(std::string_view text, int line) {
   std::size_t start = 0;
   for (; line > 0 && start < text.size(); --line)

@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = 1u << 18;
-// Text compresses about 4 times, and repeated text 100 times. A large file that expands further is a bomb.
+// Text compresses about 4 times, and repeated text 100 times. A large file that expands more than this is
+// treated as a decompression bomb.
 constexpr std::uint64_t kLargestRatio = 300;
 constexpr std::uint64_t kAlwaysAllowed = 64u << 20;
 
@@ -56,12 +57,12 @@ class PlainReader : public ByteReader {
   std::FILE* file_ = nullptr;
 };
 
-// What the two kinds of compression share: a buffer of compressed bytes, and the limit of their expansion.
+// Base of the decompressing readers: a buffer of compressed bytes, and the limit on their expansion.
 class CompressedReader : public ByteReader {
  protected:
   explicit CompressedReader(std::unique_ptr<PlainReader> file) : file_(std::move(file)), buffer_(kBuffer) {}
 
-  // The next compressed bytes; empty at the end of the file.
+  // Returns the next compressed bytes, empty at the end of the file.
   std::span<char> refill() {
     const std::size_t count = file_->read(buffer_);
     compressed_ += count;
@@ -127,11 +128,11 @@ class GzipReader : public CompressedReader {
 
  private:
   z_stream stream_{};
-  bool inside_ = true;  // a member
+  bool inside_ = true;  // true inside a gzip member
 };
 
-// Decodes into its own buffer: with room for a whole frame the library checks more of a damaged one, and what
-// is accepted must not depend on the caller's buffer.
+// Decompresses into its own buffer. With room for a whole frame the library checks more of a damaged one, and
+// acceptance must not depend on the caller's buffer.
 class ZstdReader : public CompressedReader {
  public:
   explicit ZstdReader(std::unique_ptr<PlainReader> file)
@@ -151,13 +152,13 @@ class ZstdReader : public CompressedReader {
   }
 
  private:
-  // The next decompressed bytes; empty at the end of the file.
+  // Returns the next decompressed bytes, empty at the end of the file.
   std::span<const char> decode() {
     ZSTD_outBuffer out{text_.data(), text_.size(), 0};
     while (out.pos == 0) {
       if (in_.pos == in_.size) {
         const std::span<char> more = refill();
-        // A decoder whose output was full continues without input.
+        // A decoder whose output buffer was full continues without input.
         if (more.empty() && rest_ != 0 && !full_) fail_cut();
         if (more.empty() && !full_) break;
         in_ = {more.data(), more.size(), 0};
@@ -172,13 +173,14 @@ class ZstdReader : public CompressedReader {
 
   ZSTD_DStream* stream_;
   ZSTD_inBuffer in_{nullptr, 0, 0};
-  std::size_t rest_ = 0;  // 0: a frame is complete
+  std::size_t rest_ = 0;  // 0 if a frame is complete
   bool full_ = false;
   std::vector<char> text_;
   std::span<const char> unread_;
 };
 
-// What a file is that has no rows we can read, by its first bytes, and what to do; empty otherwise.
+// Describes a file without readable rows by its first bytes, with advice. Returns an empty string for other
+// files.
 std::string_view other_kind(std::string_view start, const fs::path& file) {
   using namespace std::string_view_literals;
   const auto begins = [&](std::string_view bytes) { return start.starts_with(bytes); };

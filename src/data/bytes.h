@@ -15,15 +15,15 @@ class ByteReader {
  public:
   virtual ~ByteReader() = default;
 
-  // Fills `into` from its front and returns the number of bytes; 0 at the end.
+  // Fills `into` from its start and returns the number of bytes, or 0 at the end of the file.
   virtual std::size_t read(std::span<char> into) = 0;
 };
 
-// Opens a plain, gzip or zstd file; its first bytes say which. A damaged file, a decompression bomb or a Git
-// LFS pointer is a UserError that names the file.
+// Opens a plain, gzip or zstd file, which is recognized by its first bytes. Throws a UserError that names the
+// file for a damaged file, a decompression bomb or a Git LFS pointer.
 std::unique_ptr<ByteReader> open_bytes(const std::filesystem::path& file);
 
-// The characters of a file one by one, with their line number.
+// Reads a file character by character and counts its lines.
 class CharReader {
  public:
   static constexpr int kEnd = -1;
@@ -39,8 +39,8 @@ class CharReader {
   }
   std::int64_t line() const { return line_; }
 
-  // Reads the next line that is not blank into `text`, without \n or \r\n, and returns its number; 0 at the
-  // end of the file. Of a line longer than `limit`, text gets `limit` + 1 characters.
+  // Reads the next line that is not blank into `text`, without \n or \r\n. Returns its line number, or 0 at
+  // the end of the file. A line longer than `limit` is cut to `limit` + 1 characters.
   std::int64_t read_line(std::string& text, std::size_t limit);
 
  private:

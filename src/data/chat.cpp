@@ -21,7 +21,7 @@ namespace {
 namespace jinja = text::jinja;
 using jinja::Values;
 
-// A scalar of YAML as a variable of the template.
+// Converts a YAML scalar to a variable of the template.
 jinja::Value scalar(const std::string& text) {
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
@@ -48,7 +48,7 @@ std::string trimmed(const std::string& text) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
-// What the content of a message is instead of a text; empty if it is one.
+// Describes the content of a message that is not text. Returns an empty string if it is text.
 std::string_view odd_content(const jinja::Value& message) {
   const jinja::Value* const content = message.find("content");
   if (!content) return "missing";
@@ -56,15 +56,15 @@ std::string_view odd_content(const jinja::Value& message) {
   return content->is_none() ? "null" : content->is_sequence() ? "a list of parts" : "an object or a number";
 }
 
-// Without what was thought before it, which templates leave out of earlier answers.
+// Returns the text without the reasoning before it, which templates leave out of earlier answers.
 std::string said_in(const std::string& text) {
   constexpr std::string_view kEnd = "</think>";
   const std::size_t at = text.rfind(kEnd);
   return trimmed(at == text.npos ? text : text.substr(at + kEnd.size()));
 }
 
-// Whether a template that wrote `text` has read a list of parts: all their texts, and none as Python writes
-// what is no text.
+// Returns whether a template that wrote `text` has read a list of parts: it contains all their texts, and no
+// part in Python's notation.
 bool reads_parts(const std::string& text, const jinja::Value& parts) {
   if (std::ranges::any_of(parts.items(), &jinja::Value::is_dict) && contains(text, jinja::repr(parts)))
     return false;
@@ -74,8 +74,9 @@ bool reads_parts(const std::string& text, const jinja::Value& parts) {
   });
 }
 
-// The same of a message's content. That of a user is never null: many templates would write an empty turn.
-// What a tool returned may be anything, and may be written as JSON.
+// Returns whether a template that wrote `text` has read a message's content. A user's content must not be
+// null, because many templates would write an empty turn. A tool's result may be anything, and may be written
+// as JSON.
 bool reads_content(const std::string& text, const jinja::Value& message) {
   const std::string_view role = role_of(message);
   const jinja::Value* const content = message.find("content");
@@ -84,10 +85,11 @@ bool reads_content(const std::string& text, const jinja::Value& message) {
   return !is_said || !content->is_sequence() || reads_parts(text, *content);
 }
 
-// Whether a template that wrote `text` may have left out a message, since not all know its role. The first
-// message of the system is exempt: some leave it out on purpose where the assistant has the last word.
+// Returns whether a template that wrote `text` may have left out a message, because not all templates know
+// its role. A system message at the start is exempt: some templates leave it out on purpose if the assistant
+// has the last word.
 bool may_be_left_out(const std::string& text, const Values& messages, std::size_t i) {
-  constexpr std::size_t kLong = 16;  // letters, which are not in `text` by chance
+  constexpr std::size_t kLong = 16;  // bytes; a text of this length is not in `text` by chance
   const std::string_view role = role_of(messages[i]);
   const jinja::Value* const content = messages[i].find("content");
   if (role == "user" || role == "assistant" || (role == "system" && i == 0) || !content ||
@@ -114,7 +116,7 @@ std::string unread_content(const Values& messages, std::size_t i) {
 
 bool is_answer(const jinja::Value& message) { return role_of(message) == "assistant"; }
 
-// Whether a message says nothing: no text, no parts, no tool calls, no reasoning.
+// Returns whether a message has no text, no parts, no tool calls and no reasoning.
 bool is_empty(const jinja::Value& message) {
   return std::ranges::all_of(message.dict().entries(), [](const auto& entry) {
     const jinja::Value& value = entry.second;
@@ -135,13 +137,13 @@ std::size_t common_tokens(const std::vector<Token>& a, const std::vector<Token>&
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-// The start of a text, for a message.
+// Returns the start of a text, for error messages.
 std::string start_of(std::string_view text) {
   constexpr std::size_t kShown = 200;
   return config::shown(std::string(text.substr(0, kShown)) + (text.size() > kShown ? "..." : ""));
 }
 
-// What of [begin, end) lies outside the ascending ranges, counted from `begin`.
+// Returns the parts of [begin, end) outside the ascending ranges, relative to `begin`.
 std::vector<TokenRange> complement(const std::vector<TokenRange>& ranges, std::size_t begin,
                                    std::size_t end) {
   std::vector<TokenRange> outside;
@@ -190,7 +192,7 @@ ChatTokenizer::Chat ChatTokenizer::parse(const std::string& prompt) const {
   const jinja::Value json = value_of(prompt, 0);
   Chat chat;
   chat.messages = json.find("messages")->items();
-  // No tools are none: templates ask whether tools are none, not whether the list is empty.
+  // An empty list of tools becomes none, because templates test for none and not for an empty list.
   const jinja::Value* const tools = json.find("tools");
   if (!tools)
     chat.tools = tools_;
@@ -226,7 +228,8 @@ text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& message
   }
 }
 
-// The message whose content, no text, is why a conversation is refused; nullopt if it is another reason.
+// Returns the index of the message whose content makes the template reject the conversation because it is not
+// text. Returns nullopt if there is another reason.
 std::optional<std::size_t> ChatTokenizer::unread_message(const Chat& chat, const Values& messages,
                                                          bool answer_follows) const {
   const auto renders = [&](const Values& tried) {
@@ -249,7 +252,8 @@ std::optional<std::size_t> ChatTokenizer::unread_message(const Chat& chat, const
   return std::nullopt;
 }
 
-// Many templates write nothing of what they do not know: it would be lost silently.
+// Throws ChatError for a message that the template does not write. Many templates skip what they do not know,
+// and it would be lost silently.
 void ChatTokenizer::check_written(const Chat& chat, const Values& messages, bool answer_follows,
                                   const std::string& text, std::size_t response) const {
   for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -332,7 +336,7 @@ std::vector<TokenizedText> ChatTokenizer::finish(const Chat& chat, const std::ve
   return texts;
 }
 
-// The tokens of a whole conversation that are trained on, in its response.
+// Returns the tokens of a whole conversation that are trained on, all in its response.
 std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& response,
                                               const Encoded& encoded, std::size_t index) const {
   const text::RenderedChat& rendered = encoded.wholes[index];
@@ -340,7 +344,8 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
   const auto range = [](std::size_t begin, std::size_t end) {
     return TokenRange{static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
   };
-  // Another response may have moved the end of the prompt; what follows of it is not said by the assistant.
+  // Another response may have moved the end of the prompt. The tokens of the prompt after it are not the
+  // assistant's.
   if (response.size() == 1 && !rendered.marked)
     return {range(common_tokens(encoded.tokens[0], whole), whole.size())};
   const jinja::Value variables = variables_of(chat, joined(chat.messages, response), false);
@@ -355,19 +360,20 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
   std::vector<TokenRange> ranges;
   for (const text::TextRange& part : parts) {
     text::TokenSpan span = text::tokens_of(*tokenizer_, rendered.text, part, whole);
-    // Marks that leave out the end of the turn: the model would never learn to stop.
+    // The template's marks leave out the end of the turn. Without it the model would never learn to stop.
     const bool ends_after = span.end < whole.size() && tokenizer_->is_special(whole[span.end]);
     if (ends_after && !ends_turn(std::span(whole).subspan(span.begin, span.end - span.begin))) ++span.end;
     if (const std::size_t begin = std::max(span.begin, encoded.prompt); begin < span.end)
       ranges.push_back(range(begin, span.end));
   }
-  // Of marks there may be several in a message.
+  // The template may mark several ranges of one message.
   if (ranges.size() < (only_last ? 1 : answers.size()))
     throw ChatError("what the assistant says is not found in the rendered conversation", index);
   return ranges;
 }
 
-// Whether a response ends with a special token, maybe before white space: the model learns to stop there.
+// Returns whether a response ends with a special token, possibly before white space. The model learns to stop
+// there.
 bool ChatTokenizer::ends_turn(std::span<const Token> tokens) const {
   std::size_t end = tokens.size();
   while (end > 0 && !tokenizer_->is_special(tokens[end - 1]) &&

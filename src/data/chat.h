@@ -1,4 +1,4 @@
-// Conversations in tokens: rendered by a chat template, then encoded.
+// Tokenizes conversations: a chat template renders them, and the text is then encoded.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@ struct TokenizedText {
   std::vector<TokenRange> unscored;
 };
 
-// A conversation that the template refuses, or whose parts cannot be told apart.
+// Thrown for a conversation that the template rejects, or whose prompt and answers cannot be told apart.
 struct ChatError : std::runtime_error {
   ChatError(const std::string& what, std::size_t which) : std::runtime_error(what), response(which) {}
-  std::size_t response;  // the first one that is affected
+  std::size_t response;  // the first affected response
 };
 
 class ChatTokenizer {
  public:
-  // The template is the configured one or the tokenizer's own; if there is none, a UserError that says how to
-  // choose one. The tokenizer must outlive this.
+  // Uses the configured template or the tokenizer's own. Throws a UserError that explains how to choose one
+  // if there is none. The tokenizer must outlive this object.
   ChatTokenizer(const config::RunConfig& config, const text::Tokenizer& tokenizer);
 
-  // The prompt, then its responses, each with the end of its turn. The prompt is what the template writes
-  // before an answer, as far as prompt and answer together begin with the same tokens. If prompt and
-  // response exceed max_length, turns are dropped: the first ones of a prompt that exceeds
-  // max_prompt_length, and the last ones of a response of several. Throws ChatError.
+  // Returns the prompt, then its responses, each with the end of its turn. The prompt is the text that the
+  // template writes before an answer, cut after the last token that it shares with all of the rendered
+  // conversations. If prompt and response exceed max_length, turns are dropped: the first ones of a prompt
+  // that exceeds max_prompt_length, and the last ones of a response with several. Throws ChatError.
   std::vector<TokenizedText> tokenize(const PromptText& prompt) const;
 
-  // The text of the prompt (a PromptText's JSON) before an answer.
+  // Returns the text of the prompt (a PromptText's JSON) up to where an answer begins.
   std::string render_prompt(const std::string& prompt) const;
 
-  // Everything that the tokens depend on besides texts and tokenizer.
+  // Returns everything that the tokens depend on except the texts and the tokenizer.
   std::string key() const;
 
   const text::ChatTemplate& chat_template() const { return template_; }
-  bool writes_date() const;  // whether the text depends on the day
+  bool writes_date() const;  // true if the text depends on the current date
 
  private:
   struct Chat;

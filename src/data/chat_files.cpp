@@ -44,7 +44,7 @@ void check_chat_files(const config::RunConfig& config) {
     text::find_chat_template(*folder, name);
     return;
   }
-  // Without its tokenizer a plain word may be one of the tokenizer's templates.
+  // If its tokenizer is not here, a plain word may be the name of one of the tokenizer's templates.
   std::error_code none;
   const bool is_path = name.find_first_of("/.") != name.npos;
   if (is_path && !std::filesystem::is_regular_file(name, none))

@@ -1,4 +1,4 @@
-// The files of conversations that keys name: the chat template, and tools.
+// Files that the configuration names for conversations: the chat template and the tools.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,19 @@
 
 namespace dpo::data {
 
-// The configured template or the tokenizer's own; if there is none, a UserError that says how to choose one.
+// Returns the configured template or the tokenizer's own. Throws a UserError that explains how to choose one
+// if there is none.
 text::ChatTemplate find_template(const config::RunConfig& config, const text::Tokenizer& tokenizer);
 
-// The tools of data.tools; none if it is not set.
+// The tools of data.tools; empty if it is not set.
 struct Tools {
   std::string json;
   text::jinja::Value value;
 };
 Tools read_tools(const config::RunConfig& config);
 
-// A template or a file of tools that is configured and cannot be read is a UserError, even if the data turn
-// out to be plain text.
+// Throws a UserError for a configured template or tools file that cannot be read, even if the data turn out
+// to be plain text.
 void check_chat_files(const config::RunConfig& config);
 
 // Returns whether the tokenizer has a chat template that can be read; nullopt if it is not on this machine.

@@ -7,7 +7,7 @@ namespace {
 
 using text::jinja::Values;
 
-// The smallest number in [1, most] that is enough, or `most`.
+// Returns the smallest number in [1, most) for which is_enough is true, or `most`.
 template <class IsEnough>
 std::size_t fewest(std::size_t most, IsEnough is_enough) {
   const auto numbers = std::views::iota(std::size_t{1}, most);
@@ -16,14 +16,15 @@ std::size_t fewest(std::size_t most, IsEnough is_enough) {
 
 }  // namespace
 
-// The number of messages that stay when turns are dropped: 1 for a system message.
+// Returns the number of messages at the start that are never dropped: 1 for a system message.
 std::size_t ChatTokenizer::begin_of_turns(const Values& messages) const {
   const bool is_system =
       !messages.empty() && (role_of(messages[0]) == "system" || role_of(messages[0]) == "developer");
   return keep_system_ && is_system ? 1 : 0;
 }
 
-// Whether turns were dropped. How many is found by halving, since each attempt renders the conversation.
+// Drops turns of a conversation that is too long and returns whether it dropped any. Their number is found by
+// bisection, because each attempt renders the conversation.
 bool ChatTokenizer::drop_turns(Chat& chat, std::vector<Values>& responses, Encoded& encoded) const {
   const auto is_too_long = [&](const std::vector<Token>& whole) {
     return static_cast<std::int64_t>(whole.size()) > max_length_;

@@ -1,4 +1,4 @@
-// The parts of chat.cpp and chat_length.cpp.
+// Shared by chat.cpp and chat_length.cpp.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 namespace dpo::data {
 
 struct ChatTokenizer::Chat {
-  text::jinja::Values messages;  // of the prompt
+  text::jinja::Values messages;  // the prompt's messages
   text::jinja::Value tools;
   text::jinja::Value kwargs;
 };
 
-// Prompt and response together, for each response.
+// The rendered and encoded conversation of each response, with its prompt.
 struct ChatTokenizer::Encoded {
   std::vector<text::RenderedChat> wholes;
-  std::vector<std::vector<Token>> tokens;  // of the prompt alone, then of each whole
-  std::size_t prompt = 0;                  // tokens that all begin with
+  std::vector<std::vector<Token>> tokens;  // tokens of the prompt alone, then of each whole
+  std::size_t prompt = 0;                  // number of tokens at the start that all have in common
 
   std::size_t longest() const {
     std::size_t longest = 0;
@@ -33,7 +33,7 @@ inline std::string_view role_of(const text::jinja::Value& message) {
   return role && role->is_string() ? std::string_view(role->string()) : std::string_view();
 }
 
-// Where the messages of a role are.
+// Returns the indices of the messages with this role, from `begin` on.
 inline std::vector<std::size_t> positions_of(std::string_view role, const text::jinja::Values& messages,
                                              std::size_t begin = 0) {
   std::vector<std::size_t> positions;

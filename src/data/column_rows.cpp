@@ -15,7 +15,7 @@
 namespace dpo::data {
 namespace {
 
-// An optional number of a row, maybe as text: CSV has nothing else.
+// Returns an optional number of a row. It may be text, because CSV has no other type.
 float optional_number(const Columns& columns, const std::string& ours, float fallback) {
   const Value* const value = columns.find(ours);
   if (!value) return fallback;
@@ -61,7 +61,7 @@ void require(const Value& item, Value::Kind kind, const std::string& column, std
                              item.kind_name(), what));
 }
 
-// The scores of the responses, higher is better; in a ranking 1 is the best.
+// Returns the scores of the responses; higher is better. Ranks are negated, because rank 1 is the best.
 std::vector<double> scores_of(const Columns& columns) {
   const bool ranked = !columns.has("scores");
   const std::string ours = ranked ? "ranking" : "scores", column = columns.name_of(ours);
@@ -93,7 +93,7 @@ void set_ranking(PromptText& prompt, const Columns& columns) {
       static_cast<std::uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
-// Whether a completion is desirable: a boolean, or 0 and 1, also as text.
+// Returns whether a completion is desirable. The label is a boolean, or 0 or 1, also as text.
 bool label_of(const Columns& columns) {
   const Value& label = *columns.find("label");
   std::string text = label.kind == Value::Kind::Text ? label.text : fmt::format("{}", label.number);
@@ -107,7 +107,7 @@ bool label_of(const Columns& columns) {
                            is_scalar ? fmt::format("'{}'", config::shown(text)) : label.kind_name()));
 }
 
-// How the responses of a row compare. They are in the order of answers_of().
+// Sets how the responses of a row compare. They are in the order of answers_of().
 void set_preference(PromptText& prompt, const Columns& columns, Form form) {
   switch (form) {
     case Form::Pair: set_pair(prompt, columns, 0, 1); return;
@@ -177,7 +177,7 @@ PromptText read_texts(const Columns& columns, Form form) {
   return made;
 }
 
-// A column as messages: a text is one message with this role.
+// Converts a column to messages. A text becomes one message with this role.
 Messages turns_of(const Value& value, const std::string& column, const char* role) {
   if (value.kind == Value::Kind::Text) return {make_message(role, value.text)};
   if (is_messages(value)) return messages_of(value, column);
@@ -185,7 +185,7 @@ Messages turns_of(const Value& value, const std::string& column, const char* rol
                            config::shown(column), shape_of(value)));
 }
 
-// A text is no conversation: who says it?
+// Returns the messages of a whole conversation. A text is rejected, because its speaker is unknown.
 Messages whole_conversation(const Answer& answer) {
   if (is_messages(*answer.value)) return messages_of(*answer.value, answer.column);
   throw BadRow(fmt::format("'{}' is {}, expected a list of messages with 'role' and 'content'{}",
@@ -195,7 +195,7 @@ Messages whole_conversation(const Answer& answer) {
                                : ""));
 }
 
-// A question, with what it is about.
+// Returns a question, followed by its 'input' if there is one.
 Messages question_of(const Columns& columns, const Value& question) {
   const Value* const input = columns.find("input");
   if (input && (input->kind == Value::Kind::Other || !input->items.empty()))
@@ -208,7 +208,7 @@ Messages question_of(const Columns& columns, const Value& question) {
   return {make_message("user", question.text + "\n\n" + input->text)};
 }
 
-// What comes before the answers.
+// Returns the messages before the answers.
 Messages prompt_messages(const Columns& columns, Form form) {
   if (form == Form::Chat) return {};
   for (const char* ours : {"prompt", "question", "context", "messages"})
@@ -218,7 +218,7 @@ Messages prompt_messages(const Columns& columns, Form form) {
   return {};
 }
 
-// Adds the system message of its own column.
+// Adds the system message of the row's `system` column.
 void add_system(Messages& messages, const Columns& columns) {
   const Value* const system = columns.find("system");
   if (!system || system->kind == Value::Kind::Null) return;
@@ -232,7 +232,7 @@ void add_system(Messages& messages, const Columns& columns) {
                              config::shown(columns.name_of("system"))));
 }
 
-// The messages before the first answer: the same for every loss and setting.
+// Hashes the messages before the first answer, so that the hash is the same for every loss and setting.
 std::uint64_t hash_of_first_turns(const Messages& prompt) {
   const auto is_answer = [](const Value& message) { return role_of(message) == "assistant"; };
   return split_hash_of(response_json(std::span(prompt.begin(), std::ranges::find_if(prompt, is_answer))));
@@ -264,10 +264,10 @@ PromptText read_chat(const Columns& columns, Form form, config::TrainOn train_on
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-// Whether a word ends before `at`.
+// Returns whether a word ends before `at`.
 bool is_word_end(std::string_view text, std::size_t at) { return at == text.size() || is_space(text[at]); }
 
-// A column that data.columns names and a row does not have: the usual reason for a bad row.
+// Describes a column that data.columns names and the row does not have, the usual reason for a bad row.
 std::string named_but_absent(const Value& row, const ColumnNames& names) {
   std::vector<std::string> shown;
   for (const std::string& name : row.names) shown.push_back(config::shown(name));
@@ -290,7 +290,7 @@ std::size_t common_length(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
-  // How an assistant's turn begins in common formats.
+  // Common starts of an assistant's turn.
   constexpr std::array<std::string_view, 6> kTurns = {"\n\nAssistant:",
                                                       "<|im_start|>assistant\n",
                                                       "<|start_header_id|>assistant<|end_header_id|>\n\n",
@@ -305,7 +305,7 @@ std::size_t prompt_end(std::string_view chosen, std::string_view rejected) {
       turn = std::max(turn, at + mark.size());
   if (turn > 0) return turn;
   if (is_word_end(chosen, common) && is_word_end(rejected, common)) return common;
-  // Tokenizers join a space to the word after it, so the space belongs to the response; a newline does not.
+  // Tokenizers join a space to the following word, so a space belongs to the response. A newline does not.
   const std::size_t space = shared.find_last_of(" \n\t\r");
   if (space == std::string_view::npos) return 0;
   return shared[space] == '\n' ? space + 1 : space;

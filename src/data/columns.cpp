@@ -13,7 +13,7 @@
 namespace dpo::data {
 namespace {
 
-// Other usual names of a column.
+// Other common names of a column.
 struct Alias {
   std::string_view ours, other;
 };
@@ -28,7 +28,7 @@ constexpr std::array<Alias, 10> kAliases = {{{"chosen", "chosen_response"},
                                              {"system", "system_prompt"},
                                              {"ranking", "rank"}}};
 
-// Names of columns may contain anything.
+// Makes column names safe to print, because they may contain anything.
 std::vector<std::string> shown_names(std::vector<std::string> names) {
   for (std::string& name : names) name = config::shown(name);
   return names;
@@ -37,7 +37,7 @@ std::vector<std::string> shown_names(std::vector<std::string> names) {
 struct FormColumns {
   Form form;
   std::vector<std::string> needed;
-  std::vector<std::string> optional;  // besides those of every form
+  std::vector<std::string> optional;  // in addition to those of every form
   const char* meaning;
 };
 
@@ -68,7 +68,8 @@ bool is_preference(Form form) {
   return form == Form::Pair || form == Form::List || form == Form::Comparison || form == Form::Label;
 }
 
-// Which of the row's columns may be ours: "prompt: Prompt, rejected: reject", or a pattern of it.
+// Suggests a mapping from the standard names to the row's columns: "prompt: Prompt, rejected: reject", or a
+// placeholder.
 std::string mapping_for(const Value& row) {
   std::vector<std::string> pairs;
   for (const char* const ours : {"prompt", "chosen", "rejected"})
@@ -93,7 +94,7 @@ std::string mapping_for(const Value& row) {
       config::shown(fmt::format("{}", fmt::join(row.names, ", "))), mapping_for(row)));
 }
 
-// Which of several forms is meant is the user's choice.
+// Throws BadRow for a row that fits several forms, because the user must choose one.
 [[noreturn]] void refuse_ambiguous(const Columns& columns, const std::vector<Form>& forms) {
   std::vector<std::string> names;
   for (const Form form : forms) {
@@ -111,7 +112,7 @@ std::string mapping_for(const Value& row) {
 
 std::string Columns::name_of(const std::string& ours) const {
   if (const auto mapped = names_.find(ours); mapped != names_.end()) return mapped->second;
-  // A column that data.columns gives another meaning has that one only.
+  // A column of the file that data.columns maps has only that meaning.
   const auto is_free = [&](std::string_view column) {
     return row_.find(column) &&
            std::ranges::none_of(names_, [&](const auto& mapping) { return mapping.second == column; });
@@ -134,7 +135,7 @@ std::vector<Form> Columns::candidates() const {
       case Form::List: return has_prompt && (has("scores") || has("ranking"));
       case Form::Label:
       case Form::Completion: return has_prompt;
-      // A text beside other parts of an example is a mistake: which is the response?
+      // A text next to other parts of an example is a mistake, because the response would be ambiguous.
       case Form::Text: return !has("prompt") && !has("question") && !has("chosen") && !has("responses");
       default: return true;
     }
@@ -190,7 +191,7 @@ std::vector<std::string> Columns::used() const {
 }
 
 void ColumnUse::add(const Value& row) {
-  if (row.names == last_) return;  // in nearly every file
+  if (row.names == last_) return;  // true for nearly every row of a file
   last_ = row.names;
   seen_.insert(row.names.begin(), row.names.end());
   try {
@@ -203,12 +204,12 @@ void ColumnUse::add(const Value& row) {
       forms_.insert(fmt::format("{}{}", columns_of(form).meaning,
                                 is_chat && form != Form::Chat ? ", as conversations" : ""));
   } catch (const BadRow&) {
-    // Whoever reads the row reports it.
+    // The reader of the row reports it.
   }
 }
 
 std::string ColumnUse::problem() const {
-  if (seen_.empty()) return "";  // no rows at all is another error
+  if (seen_.empty()) return "";  // a file without rows is reported elsewhere
   const std::vector<std::string> seen(seen_.begin(), seen_.end());
   for (const auto& [ours, theirs] : names_)
     if (theirs != kNoColumn && !seen_.contains(theirs))

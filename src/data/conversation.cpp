@@ -22,7 +22,7 @@ bool is_message(const Value& value) {
          (is_text(value.find("role")) || (is_text(value.find("from")) && value.find("value")));
 }
 
-// ShareGPT's names of roles, and the templates'.
+// ShareGPT's names of roles, and those of chat templates.
 using RoleName = std::pair<std::string_view, std::string_view>;
 constexpr std::array<RoleName, 10> kRoles = {{{"human", "user"},
                                               {"user", "user"},
@@ -35,7 +35,7 @@ constexpr std::array<RoleName, 10> kRoles = {{{"human", "user"},
                                               {"observation", "tool"},
                                               {"function", "tool"}}};
 
-// Files write names of roles in any case, templates in small letters only.
+// Finds a role in any case, because files write roles in any case but templates only in lower case.
 const RoleName* find_role(std::string_view name) {
   const auto is_same = [](char x, char y) { return std::tolower(static_cast<unsigned char>(x)) == y; };
   const auto found = std::ranges::find_if(
@@ -49,8 +49,9 @@ std::string role_from(const std::string& from) {
       fmt::format("a message is from '{}', expected human, gpt, system or tool", config::shown(from)));
 }
 
-// A name of the templates in their letters. Some files have ShareGPT's names of roles and the templates'
-// names of keys; templates may know observation and function. Of others the template decides (chat.cpp).
+// Converts a role to the name and case that templates use. Some files combine ShareGPT's role names with the
+// keys `role` and `content`. The roles observation and function stay, because templates may know them.
+// Unknown roles are left to the template (see chat.cpp).
 std::string template_role(const std::string& role) {
   const RoleName* const found = find_role(role);
   if (!found) return role;
@@ -61,7 +62,8 @@ std::string names_of(const Value& object) {
   return config::shown(fmt::format("{}", fmt::join(object.names, ", ")));
 }
 
-// A file of messages with different keys has null for those that a message does not have. No content is one.
+// Removes null members. If messages of a file have different keys, those that a message does not have are
+// null. A null content stays, because it means that there is none.
 Value without_nulls(const Value& message) {
   Value kept;
   kept.kind = message.kind;
@@ -73,7 +75,7 @@ Value without_nulls(const Value& message) {
   return kept;
 }
 
-// A content of one text part, as files for models of images and text have it, is that text.
+// Replaces a content of one text part by its text. Files for vision-language models contain such parts.
 void join_part(Value& content) {
   if (content.kind != Value::Kind::List || content.items.size() != 1) return;
   const Value* const type = content.items[0].find("type");
@@ -117,7 +119,8 @@ bool begins_with(const Messages& messages, const Messages& start) {
   return messages.size() > start.size() && std::equal(start.begin(), start.end(), messages.begin());
 }
 
-// How many messages all begin with; each keeps at least one of its own.
+// Returns the number of first messages that all have in common. Each conversation keeps at least one message
+// after them.
 std::size_t common_messages(const std::vector<Messages>& all) {
   std::size_t common = all.front().size() - 1;
   for (const Messages& messages : all) {
@@ -159,8 +162,8 @@ void append_messages(std::string& json, std::span<const Value> messages) {
   json += ']';
 }
 
-// Tools (a list) and keywords (an object), which some files have as JSON in a string; nothing if there are
-// none.
+// Appends tools (a list) or keyword arguments (an object), which some files store as JSON in a string.
+// Appends nothing if there are none.
 void append_member(std::string& json, const Value* value, Value::Kind expected, std::string_view column) {
   if (!value || (value->kind == Value::Kind::Text && value->text.empty())) return;
   Value parsed;
@@ -227,8 +230,8 @@ Conversation split_conversation(Messages prompt, std::vector<Messages> responses
   if (repeated && !prompt.empty()) {
     for (Messages& response : responses) erase_first(response, prompt.size());
   } else if (whole) {
-    // The prompt beside whole conversations is the text of one of their messages; a system message may be
-    // new.
+    // A prompt next to whole conversations repeats the text of one of their messages; only a system message
+    // may be new.
     const std::size_t common = common_messages(responses);
     if (common == 0) throw BadRow("the conversations have no first message in common, so there is no prompt");
     const bool adds_system =

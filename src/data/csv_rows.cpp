@@ -13,15 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Records of RFC 4180: fields separated by commas; a quoted field may contain commas, newlines and doubled
-// quotes.
+// Reads the records of RFC 4180: fields separated by commas. A quoted field may contain commas, newlines and
+// doubled quotes.
 class CsvReader {
  public:
   explicit CsvReader(const fs::path& file) : file_(file), in_(open_bytes(file)) {}
 
   std::int64_t line() const { return line_; }
 
-  // The next record that is not an empty line; nothing at the end.
+  // Returns the next record that is not an empty line, or nullopt at the end.
   std::optional<std::vector<std::string>> next() {
     while (in_.peek() == '\n' || in_.peek() == '\r') in_.next();
     if (in_.peek() == CharReader::kEnd) return std::nullopt;
@@ -35,7 +35,8 @@ class CsvReader {
   }
 
  private:
-  // After broken quotes the start of the next record is unknown, so these errors are final.
+  // Throws a UserError. After broken quotes the start of the next record is unknown, so the file cannot be
+  // read further.
   [[noreturn]] void fail(const std::string& what) const {
     throw UserError(fmt::format("{}:{}: {}", file_.string(), line_, what));
   }
@@ -84,7 +85,7 @@ class CsvReader {
   fs::path file_;
   CharReader in_;
   std::int64_t line_ = 1;
-  std::size_t size_ = 0;  // of this record
+  std::size_t size_ = 0;  // size of the current record
 };
 
 Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& fields) {
@@ -100,7 +101,7 @@ Value row_of(const std::vector<std::string>& names, std::vector<std::string>&& f
   return row;
 }
 
-// One column of its own making is no table: other separators, or other rows.
+// Rejects a header that is not a row of column names, because the file uses other separators or is JSON.
 void check_header(const fs::path& file, const std::vector<std::string>& names) {
   const std::string& first = names.front();
   if (first.starts_with('{') || first.starts_with('['))

@@ -31,7 +31,7 @@ std::string without_outer_space(const std::string& text) {
 
 EndOfTurn end_of_turn(const ChatTokenizer& chat, const text::Tokenizer& tokenizer) {
   const std::vector<Token> tokens = answer_tokens(chat);
-  std::string text;  // up to a token
+  std::string text;  // text up to the current token
   std::size_t answer = std::string::npos;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (answer != std::string::npos && tokenizer.is_special(tokens[i]))

@@ -76,7 +76,7 @@ void add_examples(Forest& forest, std::span<const Tree> trees, std::span<const s
   }
 }
 
-// What goes to one part as a whole: a tree, or some examples of one.
+// A tree, or some examples of one, that goes to one part as a whole.
 struct TreePiece {
   std::vector<std::int64_t> examples;
   std::int64_t tokens = 0;
@@ -104,7 +104,7 @@ std::vector<TreePiece> cut(std::span<const Example> batch, const Tree& tree, std
   return pieces;
 }
 
-// The examples of a tree without a prompt, divided wherever they share no response.
+// Divides the examples of a tree without a prompt wherever they share no response.
 std::vector<TreePiece> divide(const Tree& tree) {
   constexpr std::size_t kNone = SIZE_MAX;
   std::vector<TreePiece> pieces(tree.examples.size());
@@ -206,7 +206,8 @@ Partition partition_batch(std::span<const Example> batch, std::int64_t parts, st
   Partition partition;
   partition.parts.resize(static_cast<std::size_t>(parts));
   std::vector<TreePiece> pieces = pieces_of(batch, budget, partition);
-  // Largest first, each to the part with the fewest tokens: no two parts differ by more than one piece.
+  // Takes the largest pieces first and adds each to the part with the fewest tokens, so that no two parts
+  // differ by more than one piece.
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const TreePiece& a, const TreePiece& b) { return a.tokens > b.tokens; });
   std::vector<std::int64_t> load(partition.parts.size());

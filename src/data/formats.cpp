@@ -23,13 +23,13 @@ std::string as_question(const std::string& text) {
   return fmt::format("\n\nHuman: {}{}", text, kAssistantTurn);
 }
 
-// A response's score when the SFT target is chosen: that of the first response with the same text.
+// Returns the score of a response for choosing the SFT target: that of the first response with the same text.
 double score_of_text(const PromptText& prompt, std::size_t response) {
   const auto first = std::find(prompt.responses.begin(), prompt.responses.end(), prompt.responses[response]);
   return prompt.scores[static_cast<std::size_t>(first - prompt.responses.begin())];
 }
 
-// Considers the responses from `first` on, which are new; of equal scores the earlier wins.
+// Updates the SFT target with the new responses from `first` on. The earlier of two equal scores wins.
 void choose_target(PromptText& prompt, std::size_t first) {
   for (std::size_t i = first; i < prompt.responses.size(); ++i)
     if (i == 0 || score_of_text(prompt, i) > score_of_text(prompt, prompt.sft_target))
@@ -63,7 +63,8 @@ void add_hh_row(Value&& row, PromptTexts& texts) {
   const std::size_t turn = chosen.rfind(kAssistantTurn);
   if (turn == std::string::npos) throw BadRow("'chosen' has no assistant turn (\"\\n\\nAssistant:\")");
   const std::size_t end = turn + kAssistantTurn.size();
-  // The original cuts the rejected transcript after the same number of characters, whatever is there.
+  // The original cuts the rejected transcript after the same number of characters, even if its prompt
+  // differs.
   const std::size_t cut =
       byte_of_character(rejected, count_characters(std::string_view(chosen).substr(0, end)));
   PromptText& prompt = texts.at(chosen.substr(0, end));

@@ -1,4 +1,5 @@
-// How a row of each known data set adds to the prompts read so far. A row with missing columns is a BadRow.
+// Readers of the known data sets. Each adds a row to the prompts read so far, and throws BadRow if columns
+// are missing.
 #pragma once
 
 #include <string>
@@ -13,11 +14,11 @@ void add_hh_row(Value&& row, PromptTexts& texts);
 void add_shp_row(Value&& row, PromptTexts& texts);
 void add_se_row(Value&& row, PromptTexts& texts);
 
-// A column of a row; another type is a BadRow.
+// Return a column of a row. Throw BadRow if it has another type.
 const std::string& text_of(const Value& row, std::string_view column);
 double number_of(const Value& row, std::string_view column);
 
-// The text of HTML as the original extracts it: of top-level paragraphs and code.
+// Extracts the text of HTML as the original does: the text of top-level paragraphs and code.
 std::string strip_html(std::string_view html);
 
 }  // namespace dpo::data

@@ -1,5 +1,5 @@
-// The original reads HTML with BeautifulSoup on Python's html.parser. How those treat unclosed tags, white
-// space and character references shows in the text, so it is the same here.
+// The original reads HTML with BeautifulSoup on Python's html.parser. Their treatment of unclosed tags, white
+// space and character references shows in the text, so this file reproduces it.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
 
-// Elements without content.
+// Elements without content, which have no end tag.
 constexpr std::array<std::string_view, 24> kVoid = {
     "area",     "base",    "br",       "col",   "embed", "hr",      "img",    "input",
     "keygen",   "link",    "menuitem", "meta",  "param", "source",  "track",  "wbr",
@@ -35,7 +35,7 @@ class HtmlReader {
   explicit HtmlReader(std::string_view html) : html_(html) {}
 
   std::string read() && {
-    // What is incomplete in the first pass is tried once more, and then taken as text.
+    // Markup that is incomplete in the first pass is tried once more, and then taken as text.
     for (int pass = 0; pass < 2; ++pass) read_pass(pass == 1);
     if (raw_element_.empty()) kept_.data(html_.substr(at_));
     return std::move(kept_).finish();
@@ -56,7 +56,7 @@ class HtmlReader {
     }
   }
 
-  // Only "</script>" ends a script.
+  // Finds the end tag of a raw element: only "</script>" ends a script.
   std::size_t find_raw_end() const {
     for (std::size_t at = html_.find("</", at_); at != kNone; at = html_.find("</", at + 2)) {
       std::size_t name = at + 2;
@@ -103,13 +103,13 @@ class HtmlReader {
     return at;
   }
 
-  // After the name of a tag, which ends at white space, '/' or '>'.
+  // Returns the position after the name of a tag, which ends at white space, '/' or '>'.
   std::size_t name_end(std::size_t at) const {
     constexpr std::string_view kEnds("\t\n\r\f />\0", 8);
     return std::min(html_.find_first_of(kEnds, at), html_.size());
   }
 
-  // After one attribute with its value; kNone if the document ends inside it.
+  // Returns the position after one attribute with its value, or kNone if the document ends inside it.
   std::size_t attribute_end(std::size_t at) const {
     std::size_t end = at + 1;
     while (end < html_.size() && !is_html_space(html_[end]) && html_[end] != '/' && html_[end] != '=' &&
@@ -183,7 +183,7 @@ class HtmlReader {
     return static_cast<std::size_t>(stop - text.begin());
   }
 
-  // An element without content was ended already; its end tag is ignored.
+  // Ends an element. An element without content has ended already, so its end tag is ignored.
   void end_element(const std::string& name) {
     const auto made = std::find(ended_.begin(), ended_.end(), name);
     if (made != ended_.end())
@@ -210,7 +210,7 @@ class HtmlReader {
     return close + 1;
   }
 
-  // At '&'. False: the rest cannot be read in this pass.
+  // Reads the reference at '&'. Returns false if the rest cannot be read in this pass.
   bool read_reference() {
     if (has("&#")) return read_number();
     std::size_t end = at_ + 1;
@@ -223,7 +223,7 @@ class HtmlReader {
       return true;
     }
     while (end < html_.size() && in_name(html_[end])) ++end;
-    // A name must be followed by something; at the end of the document that may be its own last character.
+    // A name must be followed by a character. At the end of the document, a '-' or '.' of the name is enough.
     if (end == html_.size())
       while (end > at_ + 1 && (end == html_.size() || (html_[end] != '-' && html_[end] != '.'))) --end;
     if (end == at_ + 1) return false;
@@ -238,7 +238,7 @@ class HtmlReader {
     return true;
   }
 
-  // "&#39;", "&#x27;"
+  // Reads a numeric reference: "&#39;", "&#x27;".
   bool read_number() {
     const bool hex = at_ + 2 < html_.size() && (html_[at_ + 2] == 'x' || html_[at_ + 2] == 'X');
     const std::size_t begin = at_ + (hex ? 3 : 2);
@@ -257,7 +257,7 @@ class HtmlReader {
     return true;
   }
 
-  // Numbers in the range of the Windows-1252 code page mean its characters.
+  // Returns the character of a number. 0x80 to 0x9f are the characters of the Windows-1252 code page.
   static char32_t character_of(std::uint32_t number) {
     constexpr std::array<char32_t, 32> kWindows = {
         0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,

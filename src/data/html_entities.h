@@ -7,7 +7,8 @@
 
 namespace dpo::data {
 
-// The named characters of HTML 4, sorted by name. Later versions add two thousand rare ones.
+// The named characters of HTML 4, sorted by name. Later versions add two thousand rare names, which are left
+// out.
 inline constexpr std::array<std::pair<std::string_view, char32_t>, 252> kHtmlEntities = {{
     {"AElig", 198},   {"Aacute", 193},  {"Acirc", 194},   {"Agrave", 192},  {"Alpha", 913},
     {"Aring", 197},   {"Atilde", 195},  {"Auml", 196},    {"Beta", 914},    {"Ccedil", 199},
@@ -62,7 +63,7 @@ inline constexpr std::array<std::pair<std::string_view, char32_t>, 252> kHtmlEnt
     {"zwj", 8205},    {"zwnj", 8204},
 }};
 
-// The character of a name; 0 if there is none.
+// Returns the character of this name, or 0 if there is none.
 inline char32_t html_entity(std::string_view name) {
   const auto* const found =
       std::lower_bound(kHtmlEntities.begin(), kHtmlEntities.end(), name,

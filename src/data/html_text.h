@@ -11,7 +11,8 @@
 
 namespace dpo::data {
 
-// The open elements of an HTML document, and the text that is kept: that of top-level paragraphs, and code.
+// Collects the text of an HTML document that is kept: top-level paragraphs and code. Tracks the open
+// elements.
 class HtmlText {
  public:
   void start(const std::string& name) {
@@ -32,7 +33,7 @@ class HtmlText {
 
   void data(std::string_view text) { data_ += text; }
 
-  // A comment or declaration: in a paragraph the original keeps its text, in code it does not.
+  // Handles a comment or declaration. The original keeps its text in a paragraph but not in code.
   void remark(std::string_view text) {
     flush(Text::Plain);
     data_ = text;
@@ -49,14 +50,14 @@ class HtmlText {
 
  private:
   using Names = std::span<const std::string_view>;
-  // Elements that keep white space, and those whose text is not part of the document's.
+  // Elements whose white space is kept, and elements whose text is not part of the document's.
   static constexpr std::array<std::string_view, 2> kKeepsSpace = {"pre", "textarea"};
   static constexpr std::array<std::string_view, 5> kOtherText = {"script", "style", "template", "rt", "rp"};
 
   enum class Text { Plain, Remark };
   struct Element {
     std::string name;
-    std::optional<std::size_t> piece;  // where its text goes
+    std::optional<std::size_t> piece;  // the piece that receives its text
   };
 
   std::size_t add_piece(std::string begin) {
@@ -77,7 +78,7 @@ class HtmlText {
     });
   }
 
-  // Ends a run of text. If it is only white space, one character of it stays.
+  // Ends a run of text. A run of only white space is reduced to one character.
   void flush(Text kind) {
     if (data_.empty()) return;
     if (!inside(kKeepsSpace) && data_.find_first_not_of(" \n\t\f\r") == std::string::npos)

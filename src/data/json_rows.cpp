@@ -27,7 +27,7 @@ std::string not_json(std::size_t column, std::string_view what, std::string_view
                      near.empty() ? "" : fmt::format("; near '{}'", near));
 }
 
-// What a line that is no object may be instead.
+// Returns a hint at the cause of a line that is not an object.
 std::string line_hint(std::string_view line, const JsonProblem& problem) {
   const std::size_t start = line.find_first_not_of(" \t");
   const char first = start == line.npos ? ' ' : line[start];
@@ -46,8 +46,8 @@ std::string why_no_row(std::string_view line) {
   return not_json(problem->column, problem->what, problem->near) + line_hint(line, *problem);
 }
 
-// Builds values from the parser's events, with a stack of open values. A value that is finished at depth
-// `row_depth` is a row.
+// Builds values from the parser's events, with a stack of open values. A value that ends at depth `row_depth`
+// is a row.
 class Builder {
  public:
   using Row = std::function<bool(Value&&)>;
@@ -114,7 +114,7 @@ struct Line {
   std::int64_t number = 0;
 };
 
-// The next lines, about `bytes` of them.
+// Reads the next lines, about `bytes` of them.
 std::vector<Line> read_lines(CharReader& in, std::size_t bytes) {
   std::vector<Line> lines;
   std::size_t size = 0;
@@ -141,7 +141,8 @@ Row parse_line(Line line) {
   }
 }
 
-// A file that is one JSON array, and the number of bytes before and since the end of the last complete row.
+// A file that is one JSON array. `row_end` is the number of bytes up to the end of the last complete row, and
+// `since_row` the number since then.
 struct ArrayFile {
   fs::path path;
   CharReader in;
@@ -155,7 +156,7 @@ struct ArrayFile {
           fmt::format("{}:{}: a row longer than {} bytes", path.string(), in.line(), kLongestRow));
   }
 
-  // The parser has looked at the byte after a number.
+  // Marks the end of a row. The parser has already consumed the byte after a number.
   void end_row(const Value& row) {
     const std::size_t ahead = row.kind == Value::Kind::Number ? 1 : 0;
     row_end += since_row - ahead;
@@ -163,12 +164,13 @@ struct ArrayFile {
   }
 };
 
-// Reads the file again, as far as the parser did and a little more, and says what it refused.
+// Reads the file again, a little further than the parser did, and throws a UserError that describes the
+// error.
 [[noreturn]] void refuse_array(const ArrayFile& file) {
   constexpr std::size_t kAround = 80;
   CharReader in(open_bytes(file.path));
   std::string read;
-  std::size_t column = 1;  // of the end of the last row, in characters
+  std::size_t column = 1;  // column of the end of the last row, in characters, from 1
   for (std::uint64_t i = 0; i < file.row_end; ++i) {
     const auto c = static_cast<char>(in.next());
     column = c == '\n' ? 1 : column + (continues_character(c) ? 0 : 1);
@@ -190,7 +192,7 @@ struct ArrayFile {
                               problem->ends_early ? "; is it complete?" : ""));
 }
 
-// Its characters as an input iterator for the parser.
+// Input iterator for the parser over the file's characters.
 class CharIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -232,12 +234,12 @@ Value parse_row(std::string_view line) {
 void read_json_lines(const fs::path& file, const TakeRows& take) {
   constexpr std::size_t kFirstBlock = 256u << 10, kBlock = 4u << 20;
   CharReader in(open_bytes(file));
-  std::size_t bytes = kFirstBlock;  // the first rows may be all that is asked for
+  std::size_t bytes = kFirstBlock;  // small, because the caller may need only the first rows
   const auto next_lines = [&]() -> std::optional<std::vector<Line>> {
     std::vector<Line> lines = read_lines(in, std::exchange(bytes, std::min(2 * bytes, kBlock)));
     return lines.empty() ? std::nullopt : std::optional(std::move(lines));
   };
-  // Decompresses a block while the one before is parsed and the one before that is used.
+  // Decompresses a block while the previous one is parsed and the one before that is used.
   Loader<std::vector<Line>> blocks(next_lines, 1);
   const auto next_rows = [&]() -> std::optional<std::vector<Row>> {
     std::optional<std::vector<Line>> lines = blocks.next();

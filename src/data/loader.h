@@ -13,7 +13,7 @@
 namespace dpo::data {
 
 // Prefetches items: a background thread calls `make` and keeps up to `ready` items waiting. `make` returns
-// nullopt at the end; next() rethrows what it throws.
+// nullopt at the end. next() rethrows an exception of `make`.
 template <class Item>
 class Loader {
  public:
@@ -32,7 +32,7 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Waits for the next item; nullopt at the end.
+  // Waits for the next item. Returns nullopt at the end.
   std::optional<Item> next() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !items_.empty() || ended_; });
@@ -77,7 +77,7 @@ class Loader {
   std::exception_ptr failure_;
   bool ended_ = false;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses all members above
+  std::thread thread_;  // last, because it uses all members above
 };
 
 }  // namespace dpo::data

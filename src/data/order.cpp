@@ -11,7 +11,7 @@ ExampleOrder::ExampleOrder(std::span<const std::uint32_t> starts, std::uint32_t 
       prompts_(starts.size() - 1),
       epoch_seeds_(seed),
       limits_(limits) {
-  // Without a limit on epochs, next() would look for a first batch forever.
+  // Without a limit on epochs, next() would search for a first batch forever.
   if (starts_.back() < limits_.batch_size && !limits_.epochs)
     throw std::invalid_argument("fewer examples than a batch");
   std::iota(prompts_.begin(), prompts_.end(), 0u);

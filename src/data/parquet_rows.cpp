@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file and its readers. The memory that Arrow may allocate is bounded too, since it decodes whole pages,
+// A file and its readers. The memory that Arrow may allocate is limited too, because it decodes whole pages
 // and many rows at once.
 class ParquetFile {
  public:
@@ -25,7 +25,7 @@ class ParquetFile {
         pool_(&counted_, most_bytes_) {
     constexpr std::int64_t kRowsAtOnce = 1024;
     parquet::ArrowReaderProperties properties;
-    properties.set_pre_buffer(false);  // other threads would read ahead, with buffers that outlive the pool
+    properties.set_pre_buffer(false);  // reader threads would use buffers that outlive the pool
     properties.set_batch_size(kRowsAtOnce);
     parquet::arrow::FileReaderBuilder builder;
     builder.memory_pool(&pool_)->properties(properties);
@@ -65,7 +65,7 @@ class ParquetFile {
 
 void read_parquet(const fs::path& file, const TakeRows& take) {
   ParquetFile parquet(file);
-  std::int64_t number = 0;  // in place of a line number, from 1
+  std::int64_t number = 0;  // row number from 1, used as the line number
   read_by_block(take, [&](RowBlock& block) {
     while (const std::shared_ptr<arrow::RecordBatch> batch = parquet.next())
       for (std::int64_t row = 0; row < batch->num_rows(); ++row)

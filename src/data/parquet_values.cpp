@@ -17,16 +17,16 @@
 namespace dpo::data {
 namespace {
 
-constexpr std::size_t kBytesOfValue = 16;  // counted for each value, however short it is
+constexpr std::size_t kBytesOfValue = 16;  // [bytes] counted for each value, however short it is
 
-// A value of one column that is longer than a row may be.
+// Thrown for a value of one column that exceeds the longest row.
 struct TooLong {};
 
 Value other_of_type(const arrow::Array& array, std::string_view what) {
   return Value::of_other(fmt::format("{} (type {})", what, config::shown(array.type()->ToString())));
 }
 
-// A date or a time as text: 2024-01-02, 03:04:05, 2024-01-02 03:04:05. A fraction of zeros is left out.
+// Formats a date or a time: 2024-01-02, 03:04:05, 2024-01-02 03:04:05. A fraction of zeros is left out.
 std::string time_text(const arrow::Array& array, std::int64_t row) {
   const auto scalar = array.GetScalar(row);
   if (!scalar.ok()) throw BadRow(config::shown(scalar.status().ToString()));
@@ -41,7 +41,7 @@ std::string time_text(const arrow::Array& array, std::int64_t row) {
 }  // namespace
 
 std::int64_t ParquetDecoder::most_bytes(std::uintmax_t file_size) {
-  // Texts are compressed to a tenth or so, repeated ones to a few hundredths.
+  // Texts are usually compressed to a tenth of their size, and repeated ones to a few hundredths.
   constexpr std::uintmax_t kMostExpansion = 1000, kAlways = 256u << 20;
   constexpr std::uintmax_t kLargestFile = std::numeric_limits<std::int64_t>::max() / kMostExpansion;
   return static_cast<std::int64_t>(std::max(kAlways, kMostExpansion * std::min(file_size, kLargestFile)));
@@ -67,7 +67,8 @@ Value ParquetDecoder::text_value(std::string_view view) {
   return Value::of(std::string(view));
 }
 
-// Some programs write texts as bytes. Those of an image are no text.
+// Decodes bytes as text, because some programs write texts as bytes. Bytes that are not UTF-8, such as an
+// image, become an Other.
 Value ParquetDecoder::bytes_value(const arrow::Array& array, std::string_view view) {
   if (!is_valid_utf8(view)) return other_of_type(array, "bytes that are not UTF-8 text");
   return text_value(view);
@@ -108,14 +109,14 @@ Value ParquetDecoder::struct_at(const arrow::Array& array, std::int64_t row) {
   value.kind = Value::Kind::Map;
   for (int i = 0; i < record.num_fields(); ++i) {
     const std::string& name = record.struct_type()->field(i)->name();
-    if (record.field(i)->IsNull(row) && name != "content") continue;  // of messages with different keys
+    if (record.field(i)->IsNull(row) && name != "content") continue;  // in messages with different keys
     value.names.push_back(name);
     value.items.push_back(value_at(*record.field(i), row));
   }
   return value;
 }
 
-// A map with texts as keys is an object, as in JSON.
+// Decodes a map with text keys as an object, as in JSON.
 Value ParquetDecoder::map_at(const arrow::Array& array, std::int64_t row) {
   const auto& map = static_cast<const arrow::MapArray&>(array);
   Value value;
@@ -188,7 +189,8 @@ Value ParquetDecoder::value_at(const arrow::Array& array, std::int64_t row) {
   }
 }
 
-// A column that no example has may be as long as it likes.
+// Decodes a column. A value that is too long becomes an Other, since the column may not be used by an
+// example.
 Value ParquetDecoder::column_at(const arrow::Array& array, std::int64_t row) {
   column_bytes_ = 0;
   try {

@@ -1,4 +1,4 @@
-// Values of Arrow's arrays, which Parquet files are decoded into.
+// Decodes the Arrow arrays of Parquet files into values.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -11,17 +11,18 @@
 namespace dpo::data {
 
 // Decodes the rows of one file. A dictionary of one long text and a run of a billion rows fit into a few
-// bytes, so the size of all decoded values is bounded by the size of the file.
+// bytes, so the size of all decoded values is limited in proportion to the size of the file.
 class ParquetDecoder {
  public:
-  // Returns the limit for the values of a file of this size, in total and decoded at once, in bytes.
+  // Returns the limit for a file of this size, in bytes. It applies to all values together and to those
+  // decoded at once.
   static std::int64_t most_bytes(std::uintmax_t file_size);
 
   ParquetDecoder(const std::filesystem::path& file, std::int64_t most_bytes)
       : file_(file), most_bytes_(most_bytes) {}
 
-  // A Map of all columns. A value that cannot be part of an example is an Other. Text that is not UTF-8 is a
-  // BadRow; a file with too much in it is a UserError.
+  // Returns a Map of all columns. A value that cannot be part of an example becomes an Other. Throws BadRow
+  // for text that is not UTF-8, and a UserError if the file exceeds its limit.
   Value row_of(const arrow::RecordBatch& batch, std::int64_t row);
 
   [[noreturn]] void refuse_size() const;

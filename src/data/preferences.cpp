@@ -54,7 +54,7 @@ void FormCheck::add(const Preferences& prompt) {
 }
 
 void FormCheck::finish(const std::string& source) const {
-  // Lists in which all responses are equally good have the right form.
+  // Lists in which all responses are equally good have the right form, although they give no example.
   if (has_example_ || has_lists_) return;
   const std::string loss = fmt::format("datasets: loss={}", name_of(loss_));
   const std::string name = config::shown(source);

@@ -1,4 +1,4 @@
-// What a prompt has to learn from, and what a loss makes of it.
+// The preferences that a data set has for a prompt, and the examples that a loss makes from them.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace dpo::data {
 
-// What an example is: a response to imitate, two that are compared, a whole ranking; or, for unpaired losses,
-// whatever there is, two responses or one with a label.
+// The kind of example that a loss uses: one response to imitate, a pair, or a ranking. Unpaired losses use
+// both pairs and single responses with a label.
 enum class ExampleKind { Target, Pair, Ranking, Unpaired };
 ExampleKind example_kind(const config::LossConfig& loss);
 
-// Of a prompt, as text or as tokens.
+// The preferences of one prompt, which may be text or tokens.
 struct Preferences {
   std::span<const Pair> pairs;
   std::size_t rankings = 0;
@@ -28,21 +28,22 @@ struct Preferences {
 Preferences preferences_of(const PromptText& prompt);
 Preferences preferences_of(const TokenFile& file, std::uint32_t prompt);
 
-// The number of examples of a prompt. Those of an unpaired loss are its pairs, then its labels. SFT has none
-// where the response is labelled as bad.
+// Returns the number of examples of a prompt. An unpaired loss uses its pairs, then its labels. SFT has no
+// example if the response is labelled as bad.
 std::uint32_t count_examples(const Preferences& prompt, ExampleKind kind);
 
-// The responses of an example (indices), the preferred first.
+// Returns the indices of an example's responses, the preferred one first.
 std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number);
 
-// Checks that a source has what a loss needs.
+// Checks that a source has the data that a loss needs.
 class FormCheck {
  public:
   explicit FormCheck(const config::LossConfig& loss) : loss_(loss.name), kind_(example_kind(loss)) {}
 
   void add(const Preferences& prompt);
 
-  // A source without an example for the loss, whose rows have the form of another, is a UserError.
+  // Throws a UserError for a source that has no example for the loss because its rows have the form of
+  // another.
   void finish(const std::string& source) const;
 
  private:
@@ -51,7 +52,7 @@ class FormCheck {
   bool has_example_ = false, has_labels_ = false, has_lists_ = false;
 };
 
-// The same for the texts of a source.
+// Runs FormCheck on the texts of a source.
 void check_form(const std::string& source, const std::vector<PromptText>& prompts,
                 const config::LossConfig& loss);
 

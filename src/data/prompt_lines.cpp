@@ -43,7 +43,7 @@ Value object_of(const std::string& line) {
   return row;
 }
 
-// What is wrong with a row, with where it is.
+// Adds the origin of a row to its errors.
 template <class Work>
 void at_origin(const std::string& origin, Work work) {
   try {
@@ -69,7 +69,7 @@ void for_each_row(const std::string& file, const RowVisitor& visit) {
   if (bad.count() > 0) throw UserError(bad.examples().front());
 }
 
-// Whether all lines are JSON objects, by the first one; otherwise they are plain text.
+// Calls `object` for each line if the first line is a JSON object, otherwise calls `text`.
 void for_each_prompt(const std::string& file, const RowVisitor& object, const LineVisitor& text) {
   std::optional<bool> is_json;
   for_each_line(file, [&](const std::string& line, const std::string& origin) {
@@ -115,7 +115,7 @@ PromptLine prompt_line(const Messages& messages, const std::string& origin, cons
   return line;
 }
 
-// Equal scores for a list of responses that has none: they are not compared here.
+// Adds equal scores to a list of responses without scores, because they are not compared here.
 void add_scores(Value& row, const ColumnNames& names) {
   const Columns columns(row, names);
   const Value* const responses = columns.find("responses");
@@ -127,7 +127,7 @@ void add_scores(Value& row, const ColumnNames& names) {
   row.items.push_back(std::move(scores));
 }
 
-// Makes an empty text as prompt one that training accepts, and returns whether there was one.
+// Replaces an empty prompt by one that training accepts. Returns whether it was empty.
 bool fill_empty_prompt(Value& row, const ColumnNames& names) {
   const Columns columns(row, names);
   if (columns.is_chat(columns.form())) return false;
@@ -141,7 +141,7 @@ bool fill_empty_prompt(Value& row, const ColumnNames& names) {
   return filled;
 }
 
-// As training reads a row.
+// Reads a row as training does.
 PromptText read_row(Value row, const ColumnNames& names) {
   try {
     add_scores(row, names);

@@ -1,4 +1,4 @@
-// Prompts and responses for `dpo sample` and `dpo score`.
+// Reads prompts and responses for `dpo sample` and `dpo score`.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,17 @@ struct PromptLine {
   std::string origin;  // FILE:LINE
 };
 
-// Rows of every form that training reads, and lists of responses without scores. The name of the file says
-// its format; stdin ("-") and other names are JSON lines. A row that cannot be read is a UserError.
+// Reads rows of every form that training reads, and lists of responses without scores. The file name
+// determines the format; stdin ("-") and files with other names are JSON lines. Throws a UserError for a row
+// that cannot be read.
 std::vector<PromptLine> read_responses(const std::string& file, const ColumnNames& names = {});
 
-// Lines {"prompt": P}, if the first is a JSON object; otherwise each line is a prompt. Messages are a
-// UserError.
+// Reads lines of {"prompt": P} if the first line is a JSON object; otherwise each line is a prompt. Throws a
+// UserError if P is messages.
 std::vector<std::string> read_prompts(const std::string& file);
 
-// The same as conversations, without responses: P may also be a list of messages, which a line may have as
-// "messages" too; texts are messages of the user.
+// Reads the lines of read_prompts as conversations without responses. P may be a list of messages, which a
+// line may also have as "messages". A text becomes a message of the user.
 std::vector<PromptLine> read_conversations(const std::string& file);
 
 }  // namespace dpo::data

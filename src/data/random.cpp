@@ -9,8 +9,8 @@
 namespace dpo::data {
 namespace {
 
-// Fills the twister's state as init_by_array of its authors does for a key of one word, which is how Python
-// seeds.
+// Fills the state of the Mersenne Twister like its authors' init_by_array with a key of one word, as Python
+// does.
 class SeedByArray {
  public:
   using result_type = std::uint32_t;
@@ -36,7 +36,7 @@ class SeedByArray {
   }
 
  private:
-  // The standard library may pass a wider type.
+  // Narrows a word, because the standard library may pass a wider type.
   template <class Word>
   static std::uint32_t word(Word value) {
     return static_cast<std::uint32_t>(value);
@@ -49,14 +49,14 @@ class SeedByArray {
   std::uint32_t key_;
 };
 
-// Melissa O'Neill's PCG64 (XSL-RR), seeded by NumPy's SeedSequence with one word.
+// PCG64 (XSL-RR) by Melissa O'Neill, seeded by NumPy's SeedSequence with one word.
 class Pcg64 {
  public:
   explicit Pcg64(std::uint32_t seed) {
     const std::array<std::uint64_t, 4> words = seed_words(seed);
     const Wide state = join(words[0], words[1]);
     increment_ = (join(words[2], words[3]) << 1) | 1;
-    state_ = increment_;  // one step from state 0
+    state_ = increment_;  // equals one step from state 0
     state_ += state;
     step();
   }
@@ -72,7 +72,8 @@ class Pcg64 {
     return static_cast<std::uint32_t>(word);
   }
 
-  // Uniform from 0 to `largest`: draws as many low bits as it has until they are not above it.
+  // Returns a uniform number from 0 to `largest`. Draws the low bits of `largest` until they do not exceed
+  // it.
   std::uint32_t up_to(std::uint32_t largest) {
     const auto mask = static_cast<std::uint32_t>(std::bit_ceil(std::uint64_t{largest} + 1) - 1);
     std::uint32_t value;

@@ -1,4 +1,4 @@
-// The random number generators that the original's order of examples uses: NumPy's and Python's, bit for bit.
+// The random number generators of the original's order of examples: NumPy's and Python's, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace dpo::data {
 
-// numpy.random.seed(seed); numpy.random.randint(0, 2**32): the raw outputs of the Mersenne Twister, which
-// NumPy's legacy interface seeds as the standard library does.
+// Equals numpy.random.seed(seed); numpy.random.randint(0, 2**32): the raw outputs of the Mersenne Twister,
+// which NumPy's legacy interface seeds as the standard library does.
 using NumpyLegacyRandom = std::mt19937;
 
 // Python's `random`, seeded with an integer below 2**32.
@@ -25,7 +25,7 @@ class PythonRandom {
   std::mt19937 engine_;
 };
 
-// numpy.random.default_rng(seed).permutation(count), count < 2**32.
+// Equals numpy.random.default_rng(seed).permutation(count), count < 2**32.
 std::vector<std::uint32_t> numpy_permutation(std::uint32_t seed, std::uint32_t count);
 
 }  // namespace dpo::data

@@ -16,15 +16,15 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kShownExamples = 3;
-// Packing is similar in every batch, so this many examples are enough.
+// Number of packed examples that are measured. Packing is similar in every batch, so these are enough.
 constexpr std::int64_t kPackedExamples = 20'000;
 
-// Truncated tokens may end inside a character, which is then not valid UTF-8.
+// Dumps JSON with replacement characters, because truncated tokens may end inside a UTF-8 character.
 std::string dump(const OrderedJson& value, int indent = -1) {
   return value.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-// The first (last) bytes of a text, without partial characters.
+// Return the first (last) bytes of a text, without partial characters.
 std::string head(const std::string& text, std::size_t length) {
   if (text.size() <= length) return text;
   while (length > 0 && continues_character(text[length])) --length;
@@ -42,7 +42,7 @@ std::string tokens_text(std::size_t count) { return plural(static_cast<std::int6
 
 std::string cut_mark(std::size_t cut) { return cut == 0 ? "" : fmt::format("[{} cut]", tokens_text(cut)); }
 
-// An example, and how many tokens truncation removed.
+// An example, and the number of tokens that truncation removed.
 struct Shown {
   Example example;
   std::size_t prompt_cut = 0;
@@ -167,7 +167,7 @@ OrderedJson lengths_json(const LengthSummary& s) {
           {"p90", s.p90},     {"p99", s.p99},   {"longest", s.longest}};
 }
 
-// The form of configs/lengths, which plan.lengths=FILE reads.
+// Formats the lengths as in configs/lengths, which plan.lengths=FILE reads.
 OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test) {
   const SplitSizes trained = sizes_of(train.examples), tested = sizes_of(test.examples);
   OrderedJson train_sizes = {{"prompts", trained.prompts},
@@ -190,7 +190,7 @@ OrderedJson plan_lengths_json(const SplitReport& train, const SplitReport& test)
             {"ranking", trained.longest_ranking}}}};
 }
 
-// An example as text or messages, like a row of a file.
+// Formats an example as text or messages, like a row of a file.
 OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t number) {
   const auto written = [&](const std::string& text) {
     return prompt.chat ? OrderedJson::parse(text) : OrderedJson(text);
@@ -216,7 +216,7 @@ OrderedJson order_line(const PromptText& prompt, ExampleKind kind, std::uint32_t
   return line;
 }
 
-// Tokens that are read but not trained on, of each response: [[begin, end], ...].
+// Returns the ranges of each response that are read but not trained on: [[begin, end], ...].
 OrderedJson unscored_json(const Example& example) {
   OrderedJson all = OrderedJson::array();
   for (std::size_t r = 0; r < example.unscored.size(); ++r) {

@@ -1,4 +1,4 @@
-// What `dpo data` prints about the data of a run.
+// The output of `dpo data` about the data of a run.
 #pragma once
 
 #include <string>
@@ -23,19 +23,19 @@ SplitReport make_report(Examples examples, Split split, const config::RunConfig&
 
 std::string to_text(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
-// One JSON object; if there are both splits, `lengths` is as in configs/lengths.
+// Formats one JSON object. If there are both splits, `lengths` has the format of configs/lengths.
 std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenizer& tokenizer);
 
 // Selects the examples to show.
 struct OrderRequest {
   Split split = Split::Train;
   std::int64_t count = 0;
-  bool tokens = false;      // also their ids after truncation
-  bool fits_batch = false;  // a batch is not larger than the data
+  bool tokens = false;      // also print token ids after truncation
+  bool fits_batch = false;  // reduce the batch size to the number of examples if there are fewer
 };
 
-// The first examples of the order as JSON lines. Without a tokenizer (`examples` null) no example is dropped
-// because of its tokens. Adds to `notes` for the user.
+// Returns the first examples of the order as JSON lines. Without tokenized `examples` (null), no example is
+// dropped because of its tokens. Adds notes for the user to `notes`.
 std::string order_lines(config::RunConfig config, const OrderRequest& request, const Examples* examples,
                         std::vector<std::string>& notes);
 

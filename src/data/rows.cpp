@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "data.jsonl.gz" -> ".jsonl"
+// Returns the format by the extension: "data.jsonl.gz" -> ".jsonl".
 std::string format_of(const fs::path& file) {
   fs::path name = file.filename();
   if (name.extension() == ".gz" || name.extension() == ".zst" || name.extension() == ".zstd")
@@ -28,14 +28,15 @@ std::string format_of(const fs::path& file) {
   return name.extension().string();
 }
 
-// A file of JSON is an array or lines; an array begins with a bracket, whatever its name says.
+// Returns whether a JSON file is an array rather than lines. It is an array if it begins with a bracket,
+// whatever its name is.
 bool holds_array(const fs::path& file) {
   CharReader in(open_bytes(file));
   while (in.peek() == ' ' || in.peek() == '\n' || in.peek() == '\r' || in.peek() == '\t') in.next();
   return in.peek() == '[';
 }
 
-// In quotes, with what JSON requires escaped; the text is valid UTF-8.
+// Appends a quoted string with the escapes that JSON requires. The text must be valid UTF-8.
 void append_json(std::string& out, const std::string& text) {
   const auto is_plain = [](char c) { return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20; };
   out += '"';
@@ -55,7 +56,7 @@ void append_json(std::string& out, const std::string& text) {
   out += '"';
 }
 
-// A whole number as a double has a fraction in JSON, as in Python: 1.0 is not 1.
+// Appends a number. A whole number that is a double gets a fraction, as in Python: 1.0, not 1.
 void append_json(std::string& out, double number) {
   const std::string digits = std::isfinite(number) ? fmt::format("{}", number) : "null";
   out += digits;
@@ -188,7 +189,7 @@ void read_row_blocks(const fs::path& file, const TakeRows& take) {
                                 fmt::join(kFormats, ", ")));
   if (format == ".csv") return read_csv(file, take);
   if (format == ".parquet") {
-    open_bytes(file);  // for its errors: a Git LFS pointer, a file that cannot be opened
+    open_bytes(file);  // throws if this is a Git LFS pointer or cannot be opened
     return read_parquet(file, take);
   }
   if (holds_array(file)) return read_json_array(file, take);

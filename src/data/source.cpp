@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kSeSeed = 42;
 constexpr double kSeTestShare = 0.01;
 
-// Of files that have both splits: enough prompts to evaluate on, but at most a tenth of a small file.
+// Share of the test split in files that have both splits. It gives enough prompts to evaluate on, but at most
+// a tenth of a small file.
 constexpr double kDefaultShare = 0.01, kMostShare = 0.1, kTestPrompts = 16;
 constexpr auto kSmallFile = static_cast<std::int64_t>(kTestPrompts / kDefaultShare);  // rows
 
@@ -43,7 +44,8 @@ void read_files(const Source& source, const std::function<bool(Value&& row)>& ta
         source.files[file], [&](Value&& row, std::int64_t) { return more = take(std::move(row)); }, bad);
 }
 
-// A row of the user's own files. All rows are conversations, or none is: the tokens depend on different keys.
+// Reads a row of the user's own files. Either all rows are conversations or none is, because the cache keys
+// of their tokens differ.
 PromptText read_own(const Value& row, RowOrigin origin, const Source& source,
                     const config::RunConfig& config) {
   PromptText made = read_by_columns(row, config.data.columns, config.data.train_on);
@@ -55,7 +57,8 @@ PromptText read_own(const Value& row, RowOrigin origin, const Source& source,
   return made;
 }
 
-// Reads the user's own files, the rows of a block on all cores. `take` returns whether to continue.
+// Reads the user's own files, and converts the rows of a block on all cores. `take` returns whether to
+// continue.
 void read_own_files(const Source& source, const config::RunConfig& config, ColumnUse& use,
                     const std::function<bool(PromptText&& text)>& take, BadRows& bad) {
   bool more = true;
@@ -85,7 +88,8 @@ SourceTexts finish(PromptTexts&& texts, std::int64_t rows, std::int64_t readable
   return {std::move(texts).take(), rows, bad.count(), bad.examples(), {}, readable};
 }
 
-// A column name that no row has is a typo: the run would train on something else.
+// Adds notes on the forms of rows and on unused columns. Throws a UserError for a configured column that no
+// row has: the name is a typo, and the run would train on other data.
 void check_columns(const Source& source, const ColumnUse& use, SourceTexts& texts) {
   for (const std::string& form : use.forms()) texts.notes.push_back("read as " + form);
   if (const std::string problem = use.problem(); !problem.empty())
@@ -112,7 +116,7 @@ SourceTexts read_in_order(const Source& source, const config::RunConfig& config)
   return finish(std::move(texts), rows, rows, bad);
 }
 
-// The number of rows that can be read, but no more than `most`.
+// Returns the number of rows that can be read, but at most `most`.
 std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
                          std::uint32_t most = std::numeric_limits<std::uint32_t>::max()) {
   BadRows bad(config.data.on_error == config::BadRowPolicy::skip);
@@ -122,7 +126,7 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   return rows;
 }
 
-// Up to one more than `most`, by their hashes.
+// Returns the hashes of the distinct prompts, but stops after one more than `most`.
 std::set<std::uint64_t> distinct_prompts(const Source& source, const config::RunConfig& config,
                                          std::size_t most = std::numeric_limits<std::size_t>::max()) {
   BadRows bad(/*skip=*/true);
@@ -145,13 +149,14 @@ double default_share_of(const Source& source, const config::RunConfig& config) {
   return prompts.size() < 2 ? share : std::max(share, share_that_takes(*prompts.begin()));
 }
 
-// Rows of a prompt stay together, so a file of few prompts is divided very differently from their share.
+// Returns the rows of the test split, for a note. Rows of a prompt stay together, so a file of few prompts
+// may be divided very differently from its share.
 std::string test_rows_of(const Source& source, const SourceTexts& read) {
   const std::int64_t test = source.split == Split::Test ? read.rows : read.readable - read.rows;
   return fmt::format(", {} of its {}", with_commas(test), plural(read.readable, "row"));
 }
 
-// The user's own files. In those that have both splits, rows of the other split are skipped.
+// Reads the user's own files. If they have both splits, rows of the other split are skipped.
 SourceTexts read_own_source(const Source& source, const config::RunConfig& config) {
   const std::int64_t limit = limit_of(source, config);
   const std::optional<double>& set = config.data.test_share;
@@ -177,7 +182,7 @@ SourceTexts read_own_source(const Source& source, const config::RunConfig& confi
   return read;
 }
 
-// The position of each row of se in its shuffled split; nullopt for a row of the other split.
+// Returns the position of each row of se in its shuffled split, or nullopt for a row of the other split.
 std::vector<std::optional<std::uint32_t>> se_positions(const Source& source, std::uint32_t rows) {
   const std::vector<std::uint32_t> order = numpy_permutation(kSeSeed, rows);
   const auto test_rows = static_cast<std::uint32_t>(rows * kSeTestShare);
@@ -188,7 +193,8 @@ std::vector<std::optional<std::uint32_t>> se_positions(const Source& source, std
   return positions;
 }
 
-// The split is drawn from all rows, so they are counted first; only those of the split are kept.
+// Reads se, whose split is drawn from all rows. The rows are counted first, and only those of the split are
+// kept.
 SourceTexts read_shuffled(const Source& source, const config::RunConfig& config) {
   const auto positions = se_positions(source, count_rows(source, config));
   const std::int64_t limit = limit_of(source, config);
@@ -226,7 +232,7 @@ std::string why_no_rows(const Source& source) {
   return name + " has only blank lines, an empty list or a line of column names";
 }
 
-// Nothing can be read, or all of it belongs to the other split.
+// Explains why a split is empty: no row can be read, or all rows belong to the other split.
 std::string why_empty(const Source& source, const SourceTexts& texts, const config::RunConfig& config) {
   const bool is_test = source.split == Split::Test;
   const char* const split = is_test ? "test" : "train";
@@ -243,7 +249,7 @@ std::string why_empty(const Source& source, const SourceTexts& texts, const conf
       fmt::format("of its {} none fell into the {} split{}", plural(texts.readable, "row"), split, skipped);
   if (!source.by_hash) return none + ". Give more rows";
   constexpr const char* kNoTest = "eval_every=null data.test_share=0 to train on all rows without evaluation";
-  constexpr std::size_t kFewPrompts = 2;  // of so many it is luck if a share divides them
+  constexpr std::size_t kFewPrompts = 2;  // with so few prompts, a share divides them only by luck
   const std::size_t prompts = distinct_prompts(source, config, kFewPrompts).size();
   if (prompts <= kFewPrompts)
     return fmt::format("{}: {} {} too few to split by prompt. Give rows with more prompts, or {}", none,

@@ -1,4 +1,4 @@
-// Data sets by name: their files, and the prompts in them.
+// Finds data sets by name and reads their prompts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace dpo::data {
 
 enum class Split { Train, Test };
 
-// Which end of a prompt is kept when it is too long.
+// The end of a prompt that is kept if it is too long.
 enum class Truncation { KeepStart, KeepEnd };
 
 // One split of a data set, and its files.
@@ -26,26 +26,27 @@ struct Source {
   Format format = Format::Columns;
   Split split = Split::Train;
   std::vector<std::filesystem::path> files;
-  bool by_hash = false;  // the files have both splits: a hash of the prompt decides
-  bool chat = false;     // the rows are conversations
+  bool by_hash = false;  // true if the files have both splits, divided by a hash of the prompt
+  bool chat = false;     // true if the rows are conversations
   std::vector<std::string> notes{};
   Truncation truncation() const {
     return format == Format::Hh || chat ? Truncation::KeepEnd : Truncation::KeepStart;
   }
 };
 
-// Whether the first row of the files is a conversation.
+// Returns whether the first row of the files is a conversation.
 bool begins_with_chat(const Source& source, const config::RunConfig& config);
 
-// Finds the files of every data set of the configuration. A missing one is a UserError that says how to get
-// it.
+// Finds the files of every data set of the configuration. Throws a UserError for a missing one that explains
+// how to get it.
 std::vector<Source> find_sources(const config::RunConfig& config, Split split);
 
-// A data set of the configuration that is a repository of the hub, unless there is a file or folder `name`.
+// A data set of the configuration that is a repository on the hub. A local file or folder `name` takes
+// precedence.
 struct HubDataSet {
   std::string name;        // as in `datasets`
   std::string repository;  // ORG/NAME, maybe with @REVISION
-  // Of all files of the repository, those that are needed. A choice that the user has to make is a UserError.
+  // Selects the needed files of the repository. Throws a UserError if the user has to choose.
   std::function<std::vector<std::string>(const std::vector<std::string>& paths)> choose = {};
 };
 
@@ -54,7 +55,8 @@ void require_local_files(const config::RunConfig& config);
 
 std::vector<HubDataSet> hub_data_sets(const config::RunConfig& config);
 
-// A note for each known data set (hh) whose name is also that of a file or folder here: which one is read.
+// Returns a note for each known data set (hh) whose name is also that of a local file or folder. The note
+// states which one is read.
 std::vector<std::string> namesake_notes(const config::RunConfig& config);
 
 struct SourceTexts {
@@ -66,11 +68,11 @@ struct SourceTexts {
   std::int64_t readable = 0;       // rows of both splits, where the files have both
 };
 
-// Reads all rows of a source. A source without a single usable row is a UserError.
+// Reads all rows of a source. Throws a UserError if it has no usable row.
 SourceTexts read_source(const Source& source, const config::RunConfig& config);
 
-// What data.test_share=null means for so many rows: 1 %, or more so that a small file has some prompts to
-// evaluate on.
+// Returns the share that data.test_share=null means for this number of rows: 1 %, or more for a small file so
+// that there are some prompts to evaluate on.
 double default_test_share(std::int64_t rows);
 
 }  // namespace dpo::data

@@ -32,7 +32,7 @@ constexpr std::array<Known, 3> kKnown = {{
     {"se", Source::Format::Se, "HuggingFaceH4/stack-exchange-preferences", &config::DatasetPaths::se},
 }};
 
-// Rows, and not what the `datasets` library writes about a data set.
+// Returns whether a file contains rows, and is not metadata that the `datasets` library writes.
 bool is_data_file(const fs::path& file) {
   const std::string name = file.filename().string();
   return is_row_file(file) && name != "dataset_infos.json" && name != "dataset_info.json";
@@ -40,7 +40,7 @@ bool is_data_file(const fs::path& file) {
 
 bool is_hidden(const fs::path& name) { return name.string().starts_with('.'); }
 
-// The data files of a repository, as row_files finds them in its folder.
+// Returns the data files of a repository, as row_files finds them in its folder.
 std::vector<std::string> data_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   std::copy_if(paths.begin(), paths.end(), std::back_inserter(files), [](const fs::path& path) {
@@ -50,7 +50,7 @@ std::vector<std::string> data_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-// All data files below a folder, sorted by path.
+// Returns all data files below a folder, sorted by path.
 Files row_files(const fs::path& folder) {
   Files files;
   std::error_code error;
@@ -73,8 +73,8 @@ Files with_word(const Files& files, const fs::path& base, std::string_view word)
   return found;
 }
 
-// The files of a folder by split: those with test in their path, else validation and the like, are the test
-// split; those with no such word are for training.
+// The files of a folder by split. The test split has the files with test in their path, otherwise those with
+// validation and the like. Files without such a word are for training.
 struct SplitFiles {
   Files train, test;
 };
@@ -106,7 +106,7 @@ Source in_folder(Source source, const fs::path& folder) {
 // A data set in the Hugging Face cache.
 struct CachedData {
   fs::path snapshot;
-  std::vector<std::string> files;  // its data files: by the list of the commit, else those that are there
+  std::vector<std::string> files;  // data files, listed by the commit if known, else those on disk
 };
 
 std::vector<std::string> files_of(const hub::Repository& repository, const fs::path& snapshot) {
@@ -118,7 +118,7 @@ std::vector<std::string> files_of(const hub::Repository& repository, const fs::p
   return data_files(paths);
 }
 
-// Its own files, or else the hub's Parquet copy.
+// Returns the repository's own files in the cache, or else the hub's Parquet copy.
 std::optional<CachedData> cached_data(const std::string& name) {
   std::optional<CachedData> found;
   for (const std::string& revision : {name, fmt::format("{}@{}", name, hub::kParquetRevision)})
@@ -148,8 +148,8 @@ Source in_cache(Source source, const CachedData& cached, const HubName& name) {
   return source;
 }
 
-// hh and shp: the files called train or test, in any sub-folder. se: all files, from which the split is
-// drawn.
+// Finds the files of a known data set in a folder. hh and shp use the files named train or test in any
+// subfolder. se uses all files, because its split is drawn from all rows.
 Source in_known_folder(Source source, const fs::path& folder, const Known& known) {
   const std::string_view word = source.split == Split::Train ? "train" : "test";
   source.files = row_files(folder);
@@ -162,7 +162,7 @@ Source in_known_folder(Source source, const fs::path& folder, const Known& known
   return source;
 }
 
-// "the folder ./hh", if there is something of that name in the working folder; or empty.
+// Returns "the folder ./hh" if the working folder has an entry of that name, otherwise an empty string.
 std::string namesake_of(std::string_view name) {
   std::error_code none;
   const fs::path path = fs::path(".") / name;
@@ -191,7 +191,7 @@ Source find_known(Source source, const Known& known, const config::RunConfig& co
                       : fmt::format("; datasets=[./{}] reads {}", known.name, namesake_of(known.name))));
 }
 
-// An address is neither a file nor a name on the hub.
+// Throws a UserError for an address (https://...), which is neither a file nor a name on the hub.
 void refuse_address(const std::string& name) {
   const std::size_t scheme = name.find("://");
   if (scheme == name.npos) return;
@@ -203,8 +203,8 @@ void refuse_address(const std::string& name) {
                       : fmt::format("'{}', or ", config::shown(name.substr(at + kDataSets.size())))));
 }
 
-// "; did you mean 'FOLDER/NAME'?" for a file whose name is close even without its extensions, which make
-// strangers look alike; or empty.
+// Returns "; did you mean 'FOLDER/NAME'?" if a file has a similar name, otherwise an empty string. The names
+// must be similar without their extensions too, because a common extension makes unrelated names look alike.
 std::string did_you_mean_file(const fs::path& path, const fs::path& folder) {
   const auto without_extensions = [](const std::string& name) { return name.substr(0, name.find('.')); };
   const std::string name = path.filename().string();

@@ -28,14 +28,14 @@ std::vector<std::string> pieces_of(const std::string& text, const char* separato
   return pieces;
 }
 
-// The split that a file or folder is named after: "train", a word for a test split, or "".
+// Returns the split that a file or folder is named after: "train", a word for a test split, or "".
 std::string_view split_of_name(std::string_view name) {
   for (const std::string_view word : kTestWords)
     if (has_word(name, word)) return word;
   return has_word(name, kTrain) || has_word(name, "training") ? kTrain : "";
 }
 
-// "train_prefs-1" without the word for the split and numbers: "prefs".
+// Removes the word for the split and numbers from a name: "train_prefs-1" becomes "prefs".
 std::string without_split(const std::string& name) {
   std::vector<std::string> rest;
   for (const std::string& piece : pieces_of(name, "-_. "))
@@ -46,12 +46,13 @@ std::string without_split(const std::string& name) {
 
 struct HubFile {
   std::string path;
-  std::string_view split{};  // as split_of_name
+  std::string_view split{};  // from split_of_name
   std::string part{};
   bool is_cut = false;  // the hub's Parquet copy has only the beginning of this split
 };
 
-// The innermost name with the word for a split decides; a folder of that name is the split.
+// Reads the split and part from a path. The innermost name with a word for a split determines both. A folder
+// of that name is the split.
 HubFile read_path(const std::string& path) {
   static const std::regex ending(R"((-\d{5}-of-\d{5}(-[0-9a-f]{8,})?)?(\.[a-z]+){1,2}$)");
   HubFile file{path};
@@ -96,7 +97,8 @@ void keep_part(std::vector<HubFile>& files, const HubName& name) {
                                 list_parts(name, parts)));
 }
 
-// Of the parts to train on, the only one, or the plain one, with a note.
+// Keeps the only part to train on, or the plain one with a note. Throws a UserError if the user has to
+// choose.
 void keep_only_part(std::vector<HubFile>& files, const HubName& name, std::vector<std::string>& notes) {
   std::vector<HubFile> trained = files;
   std::erase_if(trained, [](const HubFile& file) { return file.split != kTrain; });

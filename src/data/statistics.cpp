@@ -92,7 +92,7 @@ double scored_share(const Examples& examples) {
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples* test) {
   const SplitSizes train_sizes = sizes_of(train);
   const SplitSizes test_sizes = test ? sizes_of(*test) : SplitSizes{};
-  // Only data with labels has these keys.
+  // Writes the keys that only data with labels has.
   const auto labels = [](const SplitSizes& sizes, bool desirable) {
     if (sizes.labels == 0) return std::string();
     return fmt::format(", labels: {}{}", sizes.labels,

@@ -10,7 +10,7 @@
 
 namespace dpo::data {
 
-// Lengths of texts in tokens, before truncation; responses with their end-of-text token.
+// Lengths of texts in tokens, before truncation. Responses include their end-of-text token.
 struct LengthSummary {
   std::int64_t count = 0;
   double mean = 0;
@@ -23,7 +23,7 @@ struct LengthSummary {
 
 LengthSummary summarize(std::vector<std::int64_t> lengths);
 
-// Of all prompts and all responses of a split, each once.
+// Lengths of all prompts and all responses of a split, each counted once.
 struct SplitLengths {
   LengthSummary prompt;
   LengthSummary response;
@@ -31,10 +31,10 @@ struct SplitLengths {
 
 SplitLengths measure_lengths(const Examples& examples);
 
-// The share of the examples' response tokens that are scored, after truncation.
+// Returns the share of the examples' response tokens that are scored, after truncation.
 double scored_share(const Examples& examples);
 
-// The size of a split, all its sources together.
+// The size of a split, summed over its sources.
 struct SplitSizes {
   std::int64_t prompts = 0;
   std::int64_t pairs = 0;
@@ -42,19 +42,19 @@ struct SplitSizes {
   std::int64_t ranked = 0;  // responses in all rankings
   std::int64_t longest_ranking = 2;
   std::int64_t labels = 0;     // labelled responses
-  std::int64_t desirable = 0;  // good ones of these
+  std::int64_t desirable = 0;  // labels that are good
 };
 
 SplitSizes sizes_of(const Examples& examples);
 
-// Near the beginning of every file that `dpo data --lengths` wrote.
+// Text near the beginning of every file that `dpo data --lengths` wrote.
 constexpr std::string_view kLengthsMark = "Made by 'dpo data --lengths'.";
 
-// The two splits as a file of configs/lengths, for plan.lengths=FILE. `test`: null for runs without
+// Formats the two splits as a file of configs/lengths, for plan.lengths=FILE. `test` is null for runs without
 // evaluation.
 std::string lengths_yaml(const Examples& train, const SplitLengths& lengths, const Examples* test);
 
-// What packing as forests saves, summed over batches.
+// The savings of packing batches as forests, summed over batches.
 struct PackingStatistics {
   std::int64_t examples = 0;
   std::int64_t computed = 0;  // tokens of the forests

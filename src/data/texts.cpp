@@ -14,7 +14,7 @@ void PromptText::add_pair(const Pair& pair) {
 
 namespace {
 
-// A hash as a number from 0 to below 1.
+// Converts a hash to a number in [0, 1).
 double place_of(std::uint64_t split_hash) {
   constexpr double kTwoTo53 = 9007199254740992.0;
   return static_cast<double>(split_hash >> 11) / kTwoTo53;
@@ -23,7 +23,7 @@ double place_of(std::uint64_t split_hash) {
 }  // namespace
 
 std::uint64_t split_hash_of(std::string_view text) {
-  // FNV-1a, and a final mix so that the upper bits depend on every byte.
+  // FNV-1a with a final mix, so that the upper bits depend on every byte.
   std::uint64_t hash = 14695981039346656037u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return (hash ^ (hash >> 32)) * 0x9e3779b97f4a7c15u;
@@ -40,14 +40,14 @@ PromptText without_row(const PromptText& prompt, RowOrigin row) {
   PromptText kept = prompt;
   kept.responses.clear();
   kept.origins.clear();
-  std::vector<std::uint32_t> moved(prompt.responses.size(), kGone);  // where each response is now
+  std::vector<std::uint32_t> moved(prompt.responses.size(), kGone);  // new index of each response
   for (std::size_t r = 0; r < prompt.responses.size(); ++r) {
     if (prompt.origins[r] == row) continue;
     moved[r] = static_cast<std::uint32_t>(kept.responses.size());
     kept.responses.push_back(prompt.responses[r]);
     kept.origins.push_back(prompt.origins[r]);
   }
-  // The responses of a pair or a ranking are of one row.
+  // All responses of a pair or a ranking come from one row.
   std::erase_if(kept.pairs, [&](const Pair& pair) { return moved[pair.chosen] == kGone; });
   std::erase_if(kept.rankings, [&](const Ranking& list) { return moved[list.responses[0]] == kGone; });
   std::erase_if(kept.labels, [&](const Label& label) { return moved[label.response] == kGone; });
@@ -112,7 +112,7 @@ void PromptTexts::append(PromptText&& more) {
     label.response += first;
     prompt.labels.push_back(label);
   }
-  // Equally good responses of a later row replace no chosen one.
+  // A later row whose responses are all equally good does not change the target.
   if (first == 0 || !more.rankings.empty()) prompt.sft_target = first + more.sft_target;
 }
 

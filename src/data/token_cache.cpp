@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Everything that the tokens depend on.
+// Returns the cache key, which contains everything that the tokens depend on.
 std::string key_of(const Source& source, const config::RunConfig& config, const text::Tokenizer& tokenizer,
                    const std::optional<ChatTokenizer>& chat) {
   std::string parts =
@@ -38,7 +38,7 @@ std::string key_of(const Source& source, const config::RunConfig& config, const 
       parts += fmt::format("column {} {}\n", ours, theirs);
   std::vector<Sha256::Sum> sums(source.files.size());
   for_each_parallel(sums.size(), [&](std::size_t i) { sums[i] = sha256_of_file(source.files[i]); });
-  // The file name decides the format, so it is part of the key; the folder is not.
+  // The file name determines the format, so it is part of the key. The folder is not.
   for (std::size_t i = 0; i < sums.size(); ++i)
     parts += fmt::format("file {} {}\n", to_hex(sums[i]), source.files[i].filename().string());
   Sha256 hash;
@@ -53,7 +53,8 @@ std::string about(const Source& source, const config::RunConfig& config) {
                      config.model.tokenizer_name_or_path.value_or(config.model.name_or_path));
 }
 
-// A refused prompt keeps its number: the order of an epoch counts prompts.
+// Writes an empty prompt for a rejected one, so that later prompts keep their numbers: the order of an epoch
+// counts prompts.
 void write_refused(TokenFileWriter& writer) {
   PromptText empty;
   empty.responses.emplace_back();
@@ -62,11 +63,11 @@ void write_refused(TokenFileWriter& writer) {
   writer.add_text({}, 0);
 }
 
-// Writes the tokens of all prompts. A conversation that the template refuses is a bad row.
+// Writes the tokens of all prompts. A conversation that the template rejects is a bad row.
 void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer& tokenizer,
                   const std::optional<ChatTokenizer>& chat, BadRows& bad, TokenFileWriter& writer,
                   const TokenizeProgress& progress) {
-  constexpr std::size_t kBlock = 4096;  // prompts whose tokens are made at once
+  constexpr std::size_t kBlock = 4096;  // prompts that are tokenized at a time
   const Token eos = end_of_text(tokenizer);
   const std::vector<PromptText>& prompts = read.prompts;
   std::size_t begin = 0, written = 0;
@@ -107,7 +108,7 @@ void note_bad_rows(const Source& source, const SourceTexts& texts, std::vector<s
   notes.insert(notes.end(), texts.bad_examples.begin(), texts.bad_examples.end());
 }
 
-// Which template, so that a wrong one is seen.
+// Returns a note with the name of the template, so that the user notices a wrong one.
 std::string chat_note(const ChatTokenizer& chat) {
   std::string note =
       fmt::format("rendered with the chat template {}", config::shown(chat.chat_template().name()));
@@ -124,7 +125,7 @@ fs::path path_of(const std::string& key, const TokenCache& cache) {
   return cache.folder / (key.substr(0, 32) + ".tokens");
 }
 
-// Another user's file is not trusted.
+// Opens a cached file. Files of other users are not trusted.
 std::optional<TokenFile> open_own(const fs::path& path, const std::string& key, std::string& why) {
   std::error_code none;
   if (is_own(path) && is_own(path.parent_path())) {
@@ -135,7 +136,7 @@ std::optional<TokenFile> open_own(const fs::path& path, const std::string& key, 
   return std::nullopt;
 }
 
-// Adds the notes about the rows of a source, which its token file has.
+// Adds the notes that the token file has about the rows of a source.
 TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
   for (const std::string& note : file.notes())
     cache.notes.push_back(fmt::format("{}: {}", config::shown(source.name), note));
@@ -146,8 +147,8 @@ TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
 
 text::Token end_of_text(const text::Tokenizer& tokenizer) {
   if (const auto eos = tokenizer.eos()) return *eos;
-  // A tokenizer.json alone does not say which token it is; in the supported families it has one of these
-  // names.
+  // A tokenizer.json alone does not identify the token that ends a text. In the supported families it has one
+  // of these names.
   for (const char* name : {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"})
     if (const auto id = tokenizer.id_of(name)) return *id;
   throw UserError(
@@ -175,7 +176,7 @@ TokenFile load_tokens(const Source& source, const config::RunConfig& config, con
 
   make_own_folder(cache.folder);
   const FileLock lock(lock_of(path), FileLock::Kind::exclusive);
-  if (auto file = open_own(path, key, why))  // another process made it meanwhile
+  if (auto file = open_own(path, key, why))  // another process may have made it in the meantime
     return with_notes(std::move(*file), source, cache);
   if (!why.empty())
     cache.notes.push_back(fmt::format("{}: the cached tokens are {}; tokenizing again", path.string(), why));

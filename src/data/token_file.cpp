@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kHeader = 512;
 constexpr std::size_t kPieceOfTokens = 1u << 20;
 
-// All sizes; at the end of the file because they are not known before.
+// Sizes of all tables. They are at the end of the file because they are not known before.
 struct Footer {
   std::uint64_t tokens = 0;
   std::uint64_t texts = 0;
@@ -31,14 +31,15 @@ struct Footer {
   Sha256::Sum sum{};
 };
 
-// The first line of a file. A cache of another format is tokenized again. 7: hashes of the texts.
+// Returns the first line of a file. A cache file with another format number is replaced. Format 7 added the
+// hashes of the texts.
 std::string first_line(const std::string& key) { return "dpo tokens 7 " + key + "\n"; }
 
 constexpr std::uint64_t padding(std::uint64_t bytes) { return (8 - bytes % 8) % 8; }
 
 std::span<const std::byte> bytes_of(const Footer& footer) { return std::as_bytes(std::span(&footer, 1)); }
 
-// Takes tables from the front of some bytes, as long as there are enough.
+// Reads tables from the front of some bytes, as long as there are enough.
 class TableReader {
  public:
   explicit TableReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -65,7 +66,7 @@ bool ascends(std::span<const T> starts, std::uint64_t last) {
   return starts.front() == 0 && starts.back() == last && std::is_sorted(starts.begin(), starts.end());
 }
 
-// Whether ranges ascend without overlapping, and end within a text.
+// Returns whether ranges ascend without overlapping, and end within a text.
 bool are_within(std::span<const TokenRange> ranges, std::size_t tokens) {
   std::uint32_t end = 0;
   for (const TokenRange& range : ranges) {
@@ -100,7 +101,7 @@ bool TokenFile::read_tables(std::string& why) {
   Footer footer;
   std::memcpy(&footer, bytes.data() + body.size(), sizeof footer);
   TableReader reader(body.subspan(kHeader));
-  // Plausible sizes only, so that the sums below do not overflow.
+  // Rejects implausible sizes, so that the sums below do not overflow.
   if (std::max({footer.tokens, footer.texts, footer.prompts, footer.pairs, footer.rankings, footer.ranked,
                 footer.labels, footer.ranges, footer.notes}) > body.size())
     return why = "damaged", false;

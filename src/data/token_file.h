@@ -17,33 +17,35 @@
 
 namespace dpo::data {
 
-// What is stored of a text besides its tokens.
+// Properties that are stored for each text.
 enum TextFlags : std::uint8_t {
   kHasEos = 1,   // the end-of-text token occurs in the text itself
   kIsEmpty = 2,  // it has no tokens
-  // Of a chat:
+  // Only in chats:
   kTurnsDropped = 4,  // turns were dropped from the prompt's start, because it was too long
   kBoundaryMoved =
       8,  // the rendered prompt is not a prefix of prompt and response: cut after the last common token
   kEndAdded = 16,  // the template writes no end of the turn, so the end-of-text token was added
-  kRefused = 32,   // the template refuses the conversation; the prompt only keeps its number
+  kRefused = 32,   // the template rejects the conversation; the prompt only keeps its number
 };
 
-// A label as the file has it, without padding.
+// A label as it is stored in the file, without padding.
 struct StoredLabel {
   std::uint32_t response = 0;
   std::uint32_t desirable = 1;
   float weight = 1;
 };
 
-// The tokens of one source, not truncated, in one mapped file: prompts and their responses, each response
-// with its end-of-text token.
+// The tokens of one source, not truncated, in one memory-mapped file: prompts and their responses, each
+// response with its end-of-text token.
 //
-// The file: a line with format and key, and one about what it is for; tokens; tables; a footer with the sizes
-// of all and the SHA-256 of what is before it. While it is open, `dpo cache` does not remove it.
+// The file consists of a line with format and key, a line that describes its purpose, tokens, tables, and a
+// footer with all sizes and the SHA-256 of everything before it. `dpo cache` does not remove the file while
+// it is open.
 class TokenFile {
  public:
-  // nullopt if there is no such file, or if it has another key or is damaged; then `why` says so.
+  // Returns nullopt if there is no such file. Also returns nullopt, with the reason in `why`, if it has
+  // another key or is damaged.
   static std::optional<TokenFile> open(const std::filesystem::path& path, const std::string& key,
                                        std::string& why);
 
@@ -52,7 +54,8 @@ class TokenFile {
   std::int64_t bad_rows() const { return bad_rows_; }
   std::vector<std::string> notes() const;  // notes about the rows
 
-  // A hash of a prompt and its responses as the files have them, whatever the tokenizer and the template.
+  // Returns a hash of a prompt and its responses as the files have them. It does not depend on the tokenizer
+  // or the template.
   std::uint64_t text_hash(std::uint32_t prompt) const { return text_hashes_[prompt]; }
   std::span<const Token> prompt(std::uint32_t prompt) const { return text(first_texts_[prompt]); }
   std::uint32_t responses(std::uint32_t prompt) const {
@@ -80,7 +83,7 @@ class TokenFile {
     return std::span(labels_).subspan(first_labels_[prompt],
                                       first_labels_[prompt + 1] - first_labels_[prompt]);
   }
-  // The tokens of a response that are not scored: ascending ranges.
+  // Returns the tokens of a response that are not scored, as ascending ranges.
   std::span<const TokenRange> unscored(std::uint32_t prompt, std::uint32_t i) const {
     return ranges(first_texts_[prompt] + 1 + i);
   }
@@ -112,23 +115,23 @@ class TokenFile {
   std::span<const float> ranking_weights_;         // [rankings]
   std::span<const std::uint32_t> ranked_;          // responses, the best first
   std::span<const std::uint32_t> first_labels_;    // [prompts + 1], into labels_
-  std::vector<Label> labels_;                      // copied: a bool of a damaged file must not be read
+  std::vector<Label> labels_;                      // copied: a damaged file may have invalid bools
   std::span<const std::uint32_t> first_ranges_;    // [texts + 1], into ranges_
-  std::span<const TokenRange> ranges_;             // not scored
+  std::span<const TokenRange> ranges_;             // tokens that are not scored
   std::span<const std::uint8_t> flags_;            // [texts]
-  std::span<const char> notes_;                    // lines
+  std::span<const char> notes_;                    // text lines
   std::int64_t rows_ = 0;
   std::int64_t bad_rows_ = 0;
 };
 
-// Writes such a file, prompt by prompt. It appears with finish().
+// Writes a token file, prompt by prompt. The file appears when finish() is called.
 class TokenFileWriter {
  public:
-  // `about`: what the file is for, on one line; the rest of a long one is not stored.
+  // `about` describes the purpose of the file on one line, which is cut if it is long.
   TokenFileWriter(const std::filesystem::path& path, const std::string& key, const std::string& about);
 
-  void begin_prompt(const PromptText& prompt);  // its texts follow as tokens
-  // The prompt, then its responses. `unscored`: of a response, ascending ranges that do not overlap.
+  void begin_prompt(const PromptText& prompt);  // must be followed by add_text for each of its texts
+  // Adds the prompt, then its responses. `unscored`: ascending ranges of a response that do not overlap.
   void add_text(std::span<const Token> tokens, std::uint8_t flags, std::span<const TokenRange> unscored = {});
   void finish(const SourceTexts& read);
 

@@ -15,7 +15,7 @@ TokenizedText tokenize(const std::string& text, const text::Tokenizer& tokenizer
   return result;
 }
 
-// The prompt, then its responses.
+// Tokenizes the prompt, then its responses.
 std::vector<TokenizedText> tokenize(const PromptText& prompt, const text::Tokenizer& tokenizer, Token eos) {
   std::vector<TokenizedText> texts = {tokenize(prompt.prompt, tokenizer, eos)};
   for (const std::string& response : prompt.responses) {

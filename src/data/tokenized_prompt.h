@@ -9,7 +9,7 @@
 
 namespace dpo::data {
 
-// A prompt with its responses in tokens, and what is wrong with rows that it has lost.
+// A tokenized prompt with its responses, and the rows that were rejected.
 struct TokenizedPrompt {
   struct Refused {
     RowOrigin row;
@@ -17,16 +17,17 @@ struct TokenizedPrompt {
   };
   std::vector<TokenizedText> texts;  // the prompt, then its responses; none if no row is left
   std::vector<Refused> refused;
-  std::optional<PromptText> rest;  // the prompt without refused rows
+  std::optional<PromptText> rest;  // the prompt without the rejected rows, if there are any
 
   const PromptText& text_of(const PromptText& whole) const { return rest ? *rest : whole; }
 };
 
-// The renderer of a source of conversations; nullopt for plain text.
+// Returns the tokenizer of a source of conversations, or nullopt for plain text.
 std::optional<ChatTokenizer> chat_of(const Source& source, const config::RunConfig& config,
                                      const text::Tokenizer& tokenizer);
 
-// `chat`: of the prompt's source. A conversation that the template refuses loses its row.
+// Tokenizes a prompt with the tokenizer of its source (`chat`). If the template rejects a conversation, its
+// row is removed.
 TokenizedPrompt tokenize_prompt(const PromptText& prompt, const text::Tokenizer& tokenizer,
                                 const std::optional<ChatTokenizer>& chat, Token eos);
 

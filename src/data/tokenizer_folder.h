@@ -7,11 +7,12 @@
 
 namespace dpo::data {
 
-// The folder of the configured tokenizer, on this disk or in the Hugging Face cache; nullopt if it is in
-// neither.
+// Returns the folder of the configured tokenizer, on this disk or in the Hugging Face cache. Returns nullopt
+// if it is in neither.
 std::optional<std::filesystem::path> find_tokenizer_folder(const config::RunConfig& config);
 
-// The same; if there is none, a UserError that says how to get it.
+// Returns the folder of the configured tokenizer. Throws a UserError that explains how to get it if there is
+// none.
 std::filesystem::path tokenizer_folder(const config::RunConfig& config);
 
 }  // namespace dpo::data

@@ -29,7 +29,7 @@ nlohmann::ordered_json as_json(const run::Profile& profile) {
           {"calls", list(profile.calls)}};
 }
 
-// The least that a part of the update takes at the device's peak, by the plan; 0: unknown.
+// Returns the least seconds that a part of the update takes according to the plan, or 0 if unknown.
 double least_seconds(const plan::Timing& timing, const std::string& part) {
   if (part == "matrix products") return timing.least_products;
   if (part == "attention") return timing.least_attention;
@@ -90,7 +90,7 @@ int run_bench_train(const commands::BenchTrainArguments& arguments) {
     if (first) commands::print_notes(resolved.notes);
     config::RunConfig run = resolved.values;
     run.debug = true;                                  // nothing is saved
-    if (run.exp_name.empty()) run.exp_name = "bench";  // advice for what does not fit is whole configurations
+    if (run.exp_name.empty()) run.exp_name = "bench";  // suggested settings need a name
     const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
     const plan::Plan plan = plan::assess(in);
     if (first && !plan.fits())

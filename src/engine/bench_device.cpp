@@ -80,7 +80,7 @@ int run_bench_device(const commands::BenchDeviceArguments& arguments) {
   if (!arguments.output.empty()) check_replaceable(arguments.output, plan::kDeviceMark);
   const std::vector<Gpu> gpus = list_gpus();
   hardware::Processor processor = hardware::find_processor();
-  processor.cores = std::min<double>(processor.cores, at::get_num_threads());  // those that LibTorch uses
+  processor.cores = std::min<double>(processor.cores, at::get_num_threads());  // those of LibTorch
   fmt::print(stderr, "measuring {} for about {} seconds\n", gpus.empty() ? "the CPU" : gpus.front().name,
              gpus.empty() ? 3 : 15);
   const plan::Measured measured = gpus.empty() ? measure_processor() : measure_gpu(gpus.front(), gpus.size());

@@ -8,8 +8,8 @@
 
 namespace dpo::engine {
 
-// A collective call: rank 0 creates and locks the folder of the run, and returns the claim. `start` gets the
-// folder's name, which is another one if two runs start in the same second.
+// Returns the claim on the run's folder, which rank 0 creates and locks. `start` receives the folder's name,
+// which differs if two runs start in the same second. A collective call.
 std::optional<run::FolderClaim> claim_folder(run::Start& start, const config::RunConfig& config,
                                              const train::Listener& listener, comm::Group& all);
 

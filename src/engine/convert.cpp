@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// IN, as load_model takes it.
+// The input model in the form that load_model takes it.
 struct Input {
   std::string config;
-  std::optional<fs::path> weights;  // none: those next to the config
+  std::optional<fs::path> weights;  // nullopt: the files next to the config
 };
 
 Input input_of(const commands::ConvertArguments& arguments) {

@@ -33,7 +33,7 @@ constexpr demo::TaskSizes kSizes = {.conversations = 6400, .preferences = 3200, 
 
 void say(const std::string& text) { Terminal::get().print(text); }
 
-// 'dpo train' with these arguments. The plan is in the run folder; it is shown here only if it fails.
+// Runs 'dpo train' with these arguments. The plan is in the run folder and is shown here only if it fails.
 int train(const std::vector<std::string>& arguments) {
   RunDisplay display({.banner = false, .between_lines = std::chrono::seconds(2)});
   const config::Resolved resolved =
@@ -52,7 +52,7 @@ std::string command_of(const std::vector<std::string>& arguments) {
   return shell_command(command);
 }
 
-// The model in a folder, or that of an adapter with it.
+// Loads the model in a folder, or an adapter together with its model.
 checkpoint::LoadedModel load(const fs::path& folder) {
   const auto whole = [](const std::string& model) {
     return checkpoint::load_model(model, at::kFloat, at::kCPU);
@@ -64,7 +64,7 @@ checkpoint::LoadedModel load(const fs::path& folder) {
   return loaded;
 }
 
-// One reply of a model to each request, judged.
+// Samples one reply to each request and judges it.
 std::vector<demo::JudgedReply> sample(const fs::path& folder, const std::vector<demo::Request>& requests,
                                       std::uint64_t seed) {
   constexpr std::int64_t kLongest = 32;
@@ -89,7 +89,7 @@ std::vector<demo::JudgedReply> sample(const fs::path& folder, const std::vector<
   return samples;
 }
 
-// Task, model and folders of a demonstration.
+// Holds the task, model and folders of a demonstration.
 class Demonstration {
  public:
   explicit Demonstration(const commands::DemoArguments& arguments)
@@ -103,7 +103,7 @@ class Demonstration {
     results_.commands = commands();
   }
 
-  // The exit status.
+  // Returns the exit status.
   int execute() {
     make_model();
     results_.stages[0].replies = sample(folder_ / "model", results_.requests, seed_);
@@ -112,7 +112,7 @@ class Demonstration {
     return status;
   }
 
-  // After a run that succeeded: the report as well.
+  // Adds the held-out results of a run that succeeded and writes the report.
   const demo::Results& finish(double seconds) {
     const report::MetricLog sft(folder_ / "sft" / "metrics.jsonl"), dpo(folder_ / "dpo" / "metrics.jsonl");
     results_.heldout_accuracy = dpo.series("rewards_eval/accuracies").last().y;

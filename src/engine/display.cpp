@@ -21,7 +21,7 @@ namespace {
 
 using train::Event;
 
-// nullptr: people read it, programs do not need it.
+// Returns nullptr for events that only people need.
 const char* name_of(Event::Kind kind) {
   switch (kind) {
     case Event::Kind::start: return "start";
@@ -48,7 +48,8 @@ commands::LiveUpdate live_update(const Event& event) {
           .seconds_left = value("seconds_left")};
 }
 
-// On a terminal, without broken words. The columns of evaluations move together first.
+// Fits a line to the terminal without breaking words. It first narrows the gaps between the columns of
+// evaluations.
 std::string fitted(std::string line, std::size_t width) {
   if (line.find('\n') != std::string::npos) return line;
   while (columns_of(line) > width && line.find("   ") < line.find("examples"))
@@ -58,7 +59,7 @@ std::string fitted(std::string line, std::size_t width) {
   return line.substr(0, indent) + wrap_words(std::string_view(line).substr(indent), indent, width);
 }
 
-// As it is shown: on a terminal fitted, and the first word of some kinds in a colour.
+// Returns the line as shown: fitted on a terminal, and with the first word of some kinds in color.
 std::string shown(const Event& event) {
   const Terminal& terminal = Terminal::get();
   if (!terminal.has_live_line()) return event.line;
@@ -71,7 +72,7 @@ std::string shown(const Event& event) {
   return fmt::format("\033[{}m{}\033[0m{}", colour, line.substr(0, end), line.substr(end));
 }
 
-// Whole numbers without a fraction; NaN and infinity become null.
+// Writes whole numbers without a fraction. NaN and infinity become null.
 nlohmann::ordered_json number(double value) {
   constexpr double kExact = 1e15;
   if (std::round(value) == value && std::abs(value) < kExact) return std::llround(value);
@@ -86,10 +87,10 @@ void print_json(const Event& event) {
   if (event.kind == Event::Kind::warning) line["message"] = event.line.substr(event.line.find(' ') + 1);
   for (const auto& [key, text] : event.texts) line[key] = text;
   for (const auto& [key, value] : event.numbers) line[key] = number(value);
-  if (is_terminal(STDOUT_FILENO)) Terminal::get().clear();  // it may be the same one
+  if (is_terminal(STDOUT_FILENO)) Terminal::get().clear();  // stdout may be the same terminal
   const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   const WaitingForOthers waiting;
-  std::fwrite(text.data(), 1, text.size(), stdout);  // if that fails, the run goes on; see run_program
+  std::fwrite(text.data(), 1, text.size(), stdout);  // a run continues if this fails; see run_program
   std::fflush(stdout);
 }
 

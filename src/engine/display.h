@@ -11,23 +11,23 @@
 namespace dpo::engine {
 
 struct DisplayOptions {
-  bool quiet = false;     // only warnings
-  bool verbose = false;   // the whole plan
-  bool json_log = false;  // events on stdout
+  bool quiet = false;     // prints only warnings
+  bool verbose = false;   // prints the whole plan
+  bool json_log = false;  // prints events on stdout
   bool banner = true;
-  std::chrono::seconds between_lines{0};  // of updates, in a pipe
+  std::chrono::seconds between_lines{0};  // least time between updates in a pipe
 };
 
-// Shows a run on stderr: on a terminal the last update as a live line below all other lines, else a line for
-// each logged update. With json_log also on stdout, a JSON object for each event.
+// Shows a run on stderr. A terminal shows the last update as a live line below all others; a pipe gets a line
+// for each logged update. With json_log, a JSON object for each event is also printed on stdout.
 class RunDisplay {
  public:
   explicit RunDisplay(const DisplayOptions& options) : options_(options) {}
 
-  // The banner and the plan's warnings; all of a plan that fails.
+  // Prints the banner and the plan's warnings, or the whole plan if it fails.
   void show_plan(const plan::Plan& plan, const plan::Inputs& in, const run::Start& start) const;
 
-  // These refer to the display.
+  // The returned listeners hold a reference to this display.
   train::Listener listener();
   hub::Listener downloads() const;
 

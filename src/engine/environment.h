@@ -7,8 +7,8 @@
 
 namespace dpo::engine {
 
-// environment.json: what a report says about the machine; for sharing, so without its name and folders. A
-// failure is a warning.
+// Writes environment.json, which describes the machine in the report. Reports are shared, so it contains
+// neither the machine's name nor folders. A failure is a warning.
 void write_environment(const std::filesystem::path& folder, const comm::World& world,
                        const train::Listener& listener);
 

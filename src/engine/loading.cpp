@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The config.json of a model; its other files are next to it.
+// Returns the path of a model's config.json; its other files are next to it.
 fs::path config_of(const std::string& name) {
   std::error_code none;
   return fs::is_regular_file(name, none) ? fs::path(name) : checkpoint::model_folder(name) / "config.json";
@@ -41,7 +41,7 @@ at::ScalarType dtype_of(const commands::ModelArguments& arguments, at::Device de
   return bf16 ? checkpoint::configured_dtype(arguments.model) : at::kFloat;
 }
 
-// The "eos_token_id" of a JSON file. Empty if the file or the key is missing.
+// Returns the "eos_token_id" of a JSON file, or nothing if the file or the key is missing.
 std::vector<text::Token> eos_of(const fs::path& file) {
   std::error_code none;
   if (!fs::exists(file, none)) return {};
@@ -151,7 +151,7 @@ at::Device device_named(const std::string& name) {
 ReadyModel load_ready_model(const commands::ModelArguments& arguments) {
   const at::Device device = device_named(arguments.device);
   const at::ScalarType dtype = dtype_of(arguments, device);
-  at::globalContext().setAllowTF32CuBLAS(false);  // float32 means float32
+  at::globalContext().setAllowTF32CuBLAS(false);  // computes float32 in full precision
   std::optional<fs::path> weights;
   if (!arguments.weights.empty()) weights = arguments.weights;
   checkpoint::LoadedModel loaded =

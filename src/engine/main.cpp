@@ -1,4 +1,5 @@
-// dpo-engine: the commands that compute, linked with LibTorch. `dpo` starts it; see commands/engine.h.
+// dpo-engine runs the commands that compute and is linked with LibTorch. `dpo` starts it; see
+// commands/engine.h.
 #include <algorithm>
 #include <cstdlib>
 
@@ -11,8 +12,8 @@
 int main(int argc, char** argv) {
   using namespace dpo::commands;
   using namespace dpo::engine;
-  // LibTorch then asks for huge pages: a step allocates and frees gigabytes, and small pages cost a fifth of
-  // its time on a CPU. Read at the first allocation.
+  // LibTorch requests huge pages if this is set at its first allocation. A step allocates and frees
+  // gigabytes, and small pages cost a fifth of its time on a CPU.
   ::setenv("THP_MEM_ALLOC_ENABLE", "1", /*overwrite=*/0);
   // LibTorch counts the machine's cores and ignores a container's quota, beyond which threads only wait.
   if (!std::getenv("OMP_NUM_THREADS"))

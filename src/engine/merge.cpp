@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model's weights in float32, one block at a time.
+// Provides a model's weights in float32, one block at a time.
 class WideStore : public model::Store {
  public:
   using Widen = std::function<model::BlockWeights(std::size_t block)>;
@@ -50,7 +50,7 @@ class WideStore : public model::Store {
   std::map<std::size_t, model::BlockWeights> leased_;
 };
 
-// A model and an adapter over it, in float32.
+// A model and its adapter, in float32.
 struct Adapted {
   const checkpoint::LoadedModel& model;
   const model::Weights& adapter;
@@ -70,7 +70,7 @@ struct Adapted {
   }
 };
 
-// Random texts, by which the two forms of a model are compared.
+// Random texts for comparing the two forms of a model.
 struct Probe {
   static constexpr std::int64_t kResponses = 4;
 
@@ -99,9 +99,9 @@ struct Probe {
   std::vector<std::vector<data::Token>> responses;
 };
 
-// Both forms in float32, since differences that rounding to 16 bits makes would hide others.
+// Compares both forms in float32, because rounding to 16 bits would hide other differences.
 void require_equal(const Adapted& adapted) {
-  constexpr double kTolerance = 3;  // products are computed in another order
+  constexpr double kTolerance = 3;  // matmuls are computed in another order
   const model::Model network = model::make_model(adapted.model.config);
   const Probe probe(adapted.model.config.shape);
   const std::size_t blocks = adapted.model.table.blocks.size();

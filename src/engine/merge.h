@@ -7,8 +7,8 @@
 
 namespace dpo::engine {
 
-// Writes the folder `out`, a model with an adapter merged into its weights, after the log-probabilities of
-// both forms were compared. `dtype`: of the weights to write; empty: the model's own.
+// Writes the folder `out`: a model with an adapter merged into its weights. First compares the
+// log-probabilities of both forms. `dtype` is that of the written weights, or "" for the model's own.
 checkpoint::LoadedModel merge(const std::string& model, const std::filesystem::path& adapter,
                               const std::filesystem::path& out, const std::string& dtype = "");
 

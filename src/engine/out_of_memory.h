@@ -7,10 +7,10 @@
 
 namespace dpo::engine {
 
-// Whether the error means that the GPU or the machine ran out of memory.
+// Returns true if the error means that the GPU or the machine ran out of memory.
 bool is_out_of_memory(const std::exception& error);
 
-// The message: what was requested and free, what was planned, and settings that need less.
+// Returns the message: the memory requested and free, the plan, and settings that need less.
 std::string out_of_memory_text(const std::exception& error, const plan::Plan& plan, plan::Inputs in);
 
 }  // namespace dpo::engine

@@ -45,7 +45,7 @@ std::optional<std::uint16_t> port_of(const config::RunConfig& run) {
   return static_cast<std::uint16_t>(*run.fsdp_port);
 }
 
-// This program with its arguments, to be started again.
+// Returns this program and its arguments, to be started again.
 std::vector<std::string> own_command() {
   std::vector<std::string> command;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -68,8 +68,8 @@ int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t g
   return comm::start_and_wait(comm::local_ranks(own_command(), size, port), comm::Forwarding::unchanged);
 }
 
-// Ranks that may use the same cores (all of a machine's, a container's, or those that their launcher bound
-// them to) divide these among them.
+// Divides the cores among ranks that may use the same ones: all of a machine's or a container's, or those
+// that the launcher bound them to.
 void share_cores(const comm::World& world) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   cpu_set_t allowed;
@@ -84,7 +84,7 @@ void share_cores(const comm::World& world) {
   at::set_num_threads(std::max(1, std::min(at::get_num_threads(), threads / sharing)));
 }
 
-// The message of an exception, and the exit status.
+// The message of an exception and the exit status.
 struct End {
   std::string message;
   int status = kBadInput;
@@ -106,8 +106,8 @@ End end_of(const std::exception_ptr& thrown) {
   }
 }
 
-// What a rank prints before it exits: an error, or that a signal stopped it. Rank 0 prints it like a run of
-// one process.
+// Returns the lines that a rank prints before it exits: an error, or that a signal stopped it. Rank 0 prints
+// no prefix, like a run with one process.
 std::string last_lines(int rank, const std::string& text, int status) {
   std::istringstream lines(text);
   std::string all;
@@ -126,8 +126,8 @@ std::string last_lines(int rank, const std::string& text, int status) {
   std::_Exit(status);
 }
 
-// Printed once on every machine: by its first rank, or by the second where rank 0 is the one that is gone.
-// Ends the process without destructors, which would wait for the failed rank.
+// Ends the process without destructors, which would wait for the failed rank. The failure is printed once per
+// machine: by its first rank, or by its second where rank 0 is the one that is gone.
 [[noreturn]] void end_after(const comm::RankFailure& failure, const comm::World& world, int rank) {
   const bool first_is_gone = failure.rank == 0 && !failure.reported && failure.host == comm::host_name();
   const bool prints = world.local_rank == (first_is_gone ? 1 : 0);
@@ -140,19 +140,20 @@ std::chrono::seconds timeout_of(const config::RunConfig& run) {
   return std::chrono::seconds(run.rank_timeout_secs);
 }
 
-// The terminal may have been stopped (Ctrl-S), and the watchdog must not wait for it.
+// Prints from another thread, because the terminal may be stopped (Ctrl-S) and the watchdog must not wait for
+// it.
 void print_in_background(const std::string& warning) try {
   std::thread([warning] { Terminal::get().print("warning: " + warning); }).detach();
 } catch (const std::system_error&) {
-  // No thread can be started here; a warning is nothing to end a run for.
+  // No thread could be started. A lost warning is no reason to end a run.
 }
 
-// fsdp_port is the watchdog's, unless the ranks have already used it for their rendezvous (MASTER_PORT).
+// The watchdog uses fsdp_port unless the ranks have already used it for their rendezvous (MASTER_PORT).
 comm::WatchdogOptions watchdog_options(const comm::Launch& launch, const config::RunConfig& run,
                                        const std::shared_ptr<comm::OperationCount>& operations) {
   const bool met = launch.launcher == comm::Launcher::variables;
   return {.timeout = timeout_of(run),
-          .one_machine = launch.local_size == launch.size,  // the launcher knows; host names may be the same
+          .one_machine = launch.local_size == launch.size,  // from the launcher; host names may be the same
           .port = met ? std::nullopt : port_of(run),
           .progress =
               [operations] {
@@ -161,7 +162,7 @@ comm::WatchdogOptions watchdog_options(const comm::Launch& launch, const config:
           .warn = print_in_background};
 }
 
-// The configuration, or what is wrong with it.
+// A configuration, or the reason why it is invalid.
 struct Composed {
   std::optional<config::Resolved> resolved;
   std::string problem = {};
@@ -175,7 +176,7 @@ Composed try_compose(const config::Request& request) {
   }
 }
 
-// Returns whether all ranks can do the same work. If not, rank 0 prints why.
+// Returns whether all ranks can do the same work. If not, rank 0 prints the reason.
 bool agree(const std::string& command, const Composed& composed, comm::Group& all) {
   const std::string program =
       fmt::format("dpo {} with LibTorch {}", DPO_VERSION, describe_tensor_library().version);
@@ -189,12 +190,12 @@ bool agree(const std::string& command, const Composed& composed, comm::Group& al
                                                       : std::map<std::string, std::string>()}));
   if (problems.empty()) return true;
   if (all.rank() == 0) commands::print_error(UserError(problems).what());
-  all.barrier();  // a launcher ends all ranks when the first has exited
+  all.barrier();  // a launcher ends all ranks when the first exits
   return false;
 }
 
-// Runs until it is destroyed: warns if the ranks do not find each other, and ends this process if that lasts.
-// A rank that was started for a command of one process never comes.
+// Starts a timer that warns if the ranks do not find each other and ends this process if that continues. A
+// rank that was started for a command of one process never finds others. Destroying the timer stops it.
 std::jthread watch_start(const comm::Launch& launch, const comm::StandstillLimits& limits) {
   return std::jthread([=](const std::stop_token& stop) {
     std::mutex mutex;
@@ -211,13 +212,13 @@ std::jthread watch_start(const comm::Launch& launch, const comm::StandstillLimit
           launch.size, std::chrono::duration<double>(limit).count());
     };
     if (is_over_within(limits.warn)) return;
-    if (launch.rank <= 1) print_in_background(text(limits.warn));  // one of them at least is here
+    if (launch.rank <= 1) print_in_background(text(limits.warn));  // at least one of these two has started
     if (is_over_within(limits.end - limits.warn)) return;
     end_process(last_lines(launch.rank, text(limits.end), kBadInput), kBadInput);
   });
 }
 
-// Connects this rank to the others; nullopt if they cannot do the same work.
+// Connects this rank to the others. Returns nullopt if they cannot do the same work.
 std::optional<comm::World> join(const std::string& command, const comm::Launch& launch,
                                 const Composed& composed) {
   const std::chrono::milliseconds timeout =
@@ -227,7 +228,7 @@ std::optional<comm::World> join(const std::string& command, const comm::Launch& 
   return agree(command, composed, *world.all) ? std::optional(world) : std::nullopt;
 }
 
-// The work of a process that a launcher started.
+// Runs the work in a process that a launcher started.
 int work_as_rank(const std::string& command, const comm::Launch& launch, const config::Request& request,
                  const RankWork& work) {
   const Composed composed = try_compose(request);
@@ -245,7 +246,7 @@ int work_as_rank(const std::string& command, const comm::Launch& launch, const c
     config::mesh_of(composed.resolved->values, world.all->size());
     share_cores(world);
     const int status = work(*composed.resolved, world);
-    world.all->barrier();  // no rank leaves before all are done
+    world.all->barrier();  // ranks leave together
     return status;
   } catch (...) {
     error = std::current_exception();

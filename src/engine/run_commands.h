@@ -1,5 +1,5 @@
-// The computing part of commands, one function each: what dpo-engine does with the arguments in
-// commands/commands.h.
+// dpo-engine is the part of dpo that computes. This header declares one function per command, which takes the
+// arguments in commands/commands.h.
 #pragma once
 
 #include "commands/commands.h"
@@ -16,7 +16,7 @@ int run_init(const commands::InitArguments& arguments);
 int run_bench_train(const commands::BenchTrainArguments& arguments);
 int run_bench_device(const commands::BenchDeviceArguments& arguments);
 
-// Not for users: `devices` is for 'dpo doctor', `read` for benchmarks/weights_read.py.
+// Commands that are not for users: `devices` is for 'dpo doctor', `read` for benchmarks/weights_read.py.
 commands::Command devices_command();
 commands::Command read_command();
 

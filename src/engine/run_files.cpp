@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMerged = "merged";
 
-// The command that generates text with a checkpoint: a model, or an adapter over one.
+// Returns the command that generates text with a checkpoint, which is a model or an adapter.
 std::string sample_command(const fs::path& checkpoint, bool chat) try {
   std::vector<std::string> sample = {"dpo", "sample"};
   if (checkpoint::is_adapter(checkpoint)) {
@@ -32,7 +32,7 @@ std::string sample_command(const fs::path& checkpoint, bool chat) try {
   sample.push_back(checkpoint.string());
   if (chat) sample.emplace_back("--chat");
   return shell_command(sample);
-} catch (const UserError&) {  // it is only a hint: the run has succeeded
+} catch (const UserError&) {  // only a hint: the run has succeeded
   return "dpo sample --help";
 }
 
@@ -68,10 +68,10 @@ std::string list_files(const TrainResult& run, bool is_merged) {
 
 void merge_latest(const fs::path& folder) {
   const fs::path latest = folder / kLatest, out = folder / kMerged;
-  if (!fs::exists(latest)) return;  // debug=true
+  if (!fs::exists(latest)) return;  // debug=true saves nothing
   const std::string base = checkpoint::read_adapter_config(latest).base;
   try {
-    fs::remove_all(out);  // of the run before it was resumed
+    fs::remove_all(out);  // left from before the run was resumed
     merge(base, latest, out);
   } catch (const UserError& error) {
     throw UserError(fmt::format("the run is complete, but {} was not written: {}; try: {}", out.string(),

@@ -7,10 +7,10 @@
 
 namespace dpo::engine {
 
-// The files of a finished run, and what to do with them.
+// Lists the files of a finished run with the commands that use them.
 std::string list_files(const TrainResult& run, bool is_merged);
 
-// adapter.merge_on_save: writes RUN/merged, the model with the newest checkpoint's adapter.
+// Writes RUN/merged, the model with the newest checkpoint's adapter (adapter.merge_on_save).
 void merge_latest(const std::filesystem::path& folder);
 
 }  // namespace dpo::engine

@@ -25,7 +25,7 @@ namespace {
 using nlohmann::ordered_json;
 using text::Token;
 
-// What the model continues. Without --chat there are no messages.
+// A text to continue. Without --chat there are no messages.
 struct Prompt {
   std::string text;
   ordered_json messages = nullptr;
@@ -44,7 +44,7 @@ ordered_json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
 
-// White space before an answer is dropped, since a template may write it itself ("Assistant: ...").
+// Drops white space before an answer, because a template may write it itself ("Assistant: ...").
 ordered_json answer_message(const std::string& text) {
   return message("assistant", text.substr(std::min(text.find_first_not_of(" \n"), text.size())));
 }
@@ -74,7 +74,7 @@ model::GenerateOptions options_of(const commands::SampleArguments& arguments, st
   return options;
 }
 
-// Turns conversations into prompts.
+// Renders conversations into prompts.
 class Chat {
  public:
   Chat(const commands::SampleArguments& arguments, const text::Tokenizer& tokenizer)
@@ -82,7 +82,7 @@ class Chat {
         renderer_(commands::chat_settings(arguments.rendering), tokenizer),
         end_(data::end_of_turn(renderer_, tokenizer)) {}
 
-  // What the template writes before an answer to {"messages": [...], ...}. `origin` begins an error.
+  // Renders {"messages": [...], ...} up to where an answer begins. Errors begin with `origin`.
   Prompt prompt(ordered_json conversation, const std::string& origin = "") const {
     ordered_json& messages = conversation["messages"];
     if (!system_.empty() && (messages.empty() || messages[0]["role"] != "system"))
@@ -137,7 +137,7 @@ class Sampler {
   Elapsed elapsed_;
 };
 
-// An empty prompt starts as a document does, since a model needs at least one token.
+// Encodes a prompt. An empty one starts as a document does, because a model needs at least one token.
 std::vector<Token> Sampler::tokens_of(const std::string& prompt) const {
   std::vector<Token> tokens = tokenizer_.encode(prompt, arguments_.special);
   if (!tokens.empty()) return tokens;
@@ -175,7 +175,7 @@ void Sampler::write_result(const Prompt& prompt, std::size_t number, std::size_t
   write(dumped(object) + "\n");
 }
 
-// `alone`: there is only one sample, printed while it is generated.
+// `alone` means that there is only one sample, which is printed while it is generated.
 std::vector<Answer> Sampler::generate_batch(std::span<const Prompt> prompts, bool alone) {
   std::vector<std::vector<Token>> tokens;
   for (const Prompt& prompt : prompts) tokens.push_back(tokens_of(prompt.text));
@@ -214,7 +214,7 @@ void Sampler::generate_all(const std::vector<Prompt>& prompts) {
     generate_batch(std::span(prompts).subspan(begin, std::min(batch, prompts.size() - begin)), alone);
 }
 
-// Each line is a prompt, until the end of input (Ctrl-D).
+// Takes each line as a prompt until the end of input (Ctrl-D).
 void prompt_user(Sampler& sampler) {
   fmt::print(stderr, "Each line is a prompt; Ctrl-D ends. With --chat you talk with the model instead.\n");
   std::string line;
@@ -229,7 +229,7 @@ void prompt_user(Sampler& sampler) {
 constexpr const char* kChatHelp =
     "Each line is a message. /reset starts a new conversation, /exit or Ctrl-D ends, /help shows this.\n";
 
-// Answers a line that is a command of the chat: a slash and one word of letters. False if it is a message.
+// Runs a line that is a chat command: a slash and one word of letters. Returns false if it is a message.
 bool obey(const std::string& line, ordered_json& messages) {
   if (line.size() < 2 || line[0] != '/' ||
       !std::all_of(line.begin() + 1, line.end(), [](unsigned char c) { return std::isalpha(c) != 0; }))
@@ -245,7 +245,7 @@ bool obey(const std::string& line, ordered_json& messages) {
   return true;
 }
 
-// Each line is a message of the user or a command, until the end of input.
+// Takes each line as a user message or a command until the end of input.
 void talk(Sampler& sampler, const Chat& chat) {
   ordered_json messages = ordered_json::array();
   fmt::print(stderr, "{}", kChatHelp);
@@ -269,7 +269,8 @@ void talk(Sampler& sampler, const Chat& chat) {
   fmt::print(stderr, "\n");
 }
 
-// The prompts of the command line, then those of a file; "-" is stdin, and without a file there are no more.
+// Returns the prompts of the command line, then those of a file. "-" is stdin; without a file there are no
+// more.
 std::vector<Prompt> read_texts(const std::vector<std::string>& given, const std::string& file) {
   std::vector<Prompt> prompts;
   for (const std::string& text : given) prompts.push_back({text});

@@ -27,7 +27,7 @@ using nlohmann::json;
 
 using TokenizedLine = std::vector<data::TokenizedText>;  // the prompt, then its responses
 
-// Prompt and response are encoded separately, and each response ends with EOS.
+// Encodes prompt and response separately, as training does. Each response ends with EOS.
 TokenizedLine tokenize(const data::PromptText& line, const text::Tokenizer& tokenizer) {
   TokenizedLine tokenized = {{tokenizer.encode(line.prompt), 0, {}}};
   for (const std::string& response : line.responses) {
@@ -37,7 +37,7 @@ TokenizedLine tokenize(const data::PromptText& line, const text::Tokenizer& toke
   return tokenized;
 }
 
-// As training does.
+// Tokenizes conversations with the chat template, as training does, and other lines as text.
 std::vector<TokenizedLine> tokenize(const std::vector<data::PromptLine>& lines,
                                     const text::Tokenizer& tokenizer,
                                     const commands::ScoreArguments& arguments) {
@@ -63,7 +63,7 @@ data::Truncation truncation_of(const data::PromptLine& line, const commands::Sco
   return keeps_end ? data::Truncation::KeepEnd : data::Truncation::KeepStart;
 }
 
-// They point into the tokens.
+// Returns examples that point into the tokens.
 std::vector<data::Example> examples_of(const std::vector<TokenizedLine>& tokenized,
                                        const std::vector<data::PromptLine>& lines,
                                        const commands::ScoreArguments& arguments) {
@@ -128,7 +128,7 @@ std::vector<LineScores> score_batch(const ReadyModel& ready, std::span<const dat
   return scores;
 }
 
-// Scores all examples with one model, calling done(line, scores) for each in order. Returns how long
+// Scores all examples with one model and calls done(line, scores) for each in order. Returns the time that
 // computing took.
 template <class Done>
 Elapsed score_all(const commands::ModelArguments& arguments, std::span<const data::Example> examples,

@@ -7,8 +7,8 @@
 
 namespace dpo::engine {
 
-// How long work took, for benchmarks: wall-clock time, and CPU time of all threads, which depends less on
-// what else the machine does.
+// Time that work took, for benchmarks. CPU time of all threads depends less on other work on the machine than
+// wall-clock time does.
 struct Elapsed {
   double seconds = 0;
   double cpu_seconds = 0;

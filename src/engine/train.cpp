@@ -43,14 +43,14 @@ namespace {
 namespace fs = std::filesystem;
 using train::Event;
 
-// Without resume and overwrite: for a new run like this one.
+// Returns the configuration without resume and overwrite, for starting a new run like this one.
 std::string reusable_yaml(config::Resolved resolved) {
   resolved.values.resume.reset();
   resolved.values.overwrite = false;
   return config::to_yaml(resolved);
 }
 
-// Rank 0 decides for all: folder names contain the time, and other runs may be writing there.
+// Rank 0 decides for all ranks, because folder names contain the time and other runs may be writing there.
 run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   run::Start start = all.rank() == 0 ? run::find_start(config) : run::Start{};
   start.folder = comm::broadcast_text(all, start.folder.string(), 0);
@@ -59,8 +59,8 @@ run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   return start;
 }
 
-// Plans depend on the machine, but all ranks must do the same: a rank whose plan fails, or decides otherwise
-// than that of rank 0, throws, which ends them all.
+// Throws if this rank's plan fails or differs from rank 0's decisions, which ends all ranks. Plans depend on
+// the machine, but all ranks must do the same.
 void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
   std::vector<std::string> problems;
   for (const plan::Finding& finding : plan.findings)
@@ -77,7 +77,7 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
         "and activation_checkpointing=true, false or a number of layers");
 }
 
-// The commits of the run that is resumed, as its plan.json has them.
+// Returns the commits in plan.json of the run that is resumed.
 hub::Commits commits_of(const run::Start& start) try {
   const fs::path file = start.folder / "plan.json";
   std::error_code none;
@@ -88,7 +88,7 @@ hub::Commits commits_of(const run::Start& start) try {
   return {};
 }
 
-// All machines load the same files: rank 0 finds the commits of what is on the hub.
+// Makes all machines load the same files: rank 0 finds the commits of everything on the hub.
 hub::Commits agree_on_commits(const config::RunConfig& config, const run::Start& start, comm::Group& all) {
   nlohmann::json found = nlohmann::json::object();
   if (all.rank() == 0) found = commands::find_commits(config, commits_of(start), commands::shown_downloads());
@@ -117,7 +117,7 @@ void report(const Event& event, run::RunFolder& folder, const train::Listener& l
   if (!event.line.empty()) folder.log(event.line);
 }
 
-// `end`: the last event of the run.
+// `end` is the last event of the run.
 void end_run(const Event& end, run::RunFolder& folder, const train::Listener& listener) {
   if (!end.line.empty()) folder.log(end.line);
   if (const std::string problem = folder.write_report(); !problem.empty())
@@ -144,7 +144,7 @@ std::string stopped_line(const run::PreparedRun& prepared, const fs::path& folde
                                           : resume_command(folder) + " continues from here");
 }
 
-// The run itself. Returns the exit status.
+// Runs the training loop. Returns the exit status.
 int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const train::Listener& listener) {
   try {
     const bool finished = run::run_loop(prepared, folder, listener) == run::Outcome::finished;
@@ -161,12 +161,13 @@ int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const trai
     end.texts.emplace_back("error", message_of(failure));
     end_run(end, folder, listener);
     if (is_out_of_memory(failure)) throw;
-    // A UserError too: once the run has begun, it is a training failure.
+    // A UserError is rethrown too: once the run has begun, it is a training failure.
     throw train::TrainingFailure(failure.what());
   }
 }
 
-// The plan and its inputs: those that were shown, and once the data is tokenized those with its lengths.
+// A plan and its inputs. It is first the plan that was shown, then one with the data's lengths once it is
+// tokenized.
 struct Judged {
   plan::Inputs in;
   plan::Plan plan;
@@ -179,14 +180,14 @@ std::string with_remedies(const plan::Finding& finding) {
   return text;
 }
 
-// Checks the rules again with the true numbers: a new error is thrown, a new warning printed.
+// Checks the rules again with the true numbers. Throws a new error and prints new warnings.
 Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::RunData& data,
                    const train::Listener& listener) {
   Judged judged{in, {}};
   judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr, data.config);
   judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
   judged.in.unmeasured.clear();
-  if (plan.reference != plan::ReferenceMode::none)  // as decided before
+  if (plan.reference != plan::ReferenceMode::none)  // keeps the earlier decision
     judged.in.run.reference = plan.reference == plan::ReferenceMode::live ? config::ReferenceScoring::live
                                                                           : config::ReferenceScoring::cached;
   judged.plan = plan::make_plan(judged.in);
@@ -200,13 +201,14 @@ Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::Ru
   return judged;
 }
 
-// The layers to recompute, now that the lengths are known. Tensor-parallel ranks must recompute the same.
+// Returns how many layers to recompute, now that the lengths are known. Tensor-parallel ranks must recompute
+// the same ones.
 config::RecomputedLayers agreed(const plan::Plan& plan, comm::Group& all) {
   const std::string own = std::to_string(plan.resolved.activation_checkpointing.count);
   return {std::stoll(comm::broadcast_text(all, own, 0))};
 }
 
-// Plans may differ where machines do, but all ranks sample the same texts.
+// Makes all ranks sample the same texts, because plans may differ where machines do.
 plan::Sampled agreed_samples(const plan::Plan& plan, comm::Group& all) {
   const auto agreed = [&all](std::int64_t own) {
     return std::stoll(comm::broadcast_text(all, std::to_string(own), 0));
@@ -223,14 +225,14 @@ void say_if_changed(const plan::Plan& plan, const config::RunConfig& run, const 
                              in.shape.layers));
 }
 
-// The configuration for the trackers.
+// Returns the configuration that trackers show.
 std::string shown_config(const config::Resolved& resolved, const hub::Commits& commits) {
   auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
   if (!commits.empty()) shown["commits"] = commits;
   return shown.dump();
 }
 
-// Passes everything on, and adds the lines to `log`, for the time before there is a log.txt.
+// Returns a listener that passes everything on and adds the lines to `log`, until log.txt exists.
 train::Listener recording(const train::Listener& listener, std::string& log) {
   return {[&](const Event& event) {
             listener.report(event);
@@ -252,7 +254,7 @@ Event start_event(const run::PreparedRun& prepared, const plan::Inputs& in, cons
   return start;
 }
 
-// For comparisons with other runs. Empty if the run evaluates nothing.
+// Returns a digest of the evaluated texts, for comparing runs. Empty if the run evaluates nothing.
 std::string held_out_digest(const run::RunData& data) {
   std::vector<std::uint32_t> indices;
   for (const train::ExampleBatch& batch : data.evaluation)
@@ -260,7 +262,7 @@ std::string held_out_digest(const run::RunData& data) {
   return data.test ? data::digest_of_texts(*data.test, indices) : "";
 }
 
-// `claim`: only rank 0 has one. `log`: the messages so far.
+// Only rank 0 has a `claim`. `log` holds the messages so far.
 TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
                             std::optional<run::FolderClaim> claim, const train::Listener& listener,
                             const comm::World& world, std::string log) {
@@ -293,19 +295,20 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
   return {run_in_folder(prepared, folder, listener), start.folder, !prepared.template_files.empty()};
 }
 
-// Before the data is tokenized. The plan only warns, since it may be made before SFT.
+// Throws if model.archive is missing, before the data is tokenized. The plan itself only warns about it,
+// because it may be made before SFT.
 void require_archive(const Judged& judged, const run::Start& start) {
   if (start.checkpoint || judged.in.host.archive_exists != false) return;
   throw UserError(fmt::format("model.archive: there is no {}", *judged.in.run.model.archive));
 }
 
-// Downloads, once for each machine; the first rank shows its progress.
+// Downloads once for each machine. The first rank shows the progress.
 void fetch_once(const comm::World& world, const hub::Listener& shown,
                 const std::function<void(const hub::Listener&)>& fetch) {
   once_per_machine(world, [&](bool first) { fetch(first ? shown : hub::Listener{}); });
 }
 
-// For all ranks but the first.
+// Listener for all ranks but the first.
 const train::Listener kSilent{[](const Event&) {},
                               [](const std::string&, std::int64_t, std::int64_t, const std::string&) {}};
 
@@ -329,7 +332,7 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
     commands::fetch_for_plan(asked.values, shown);
     commands::fetch_tokenizer(asked.values, shown);
   });
-  // Notes about the rows are printed when they are tokenized.
+  // Notes about the rows are printed later, when they are tokenized.
   auto [resolved, counted] =
       commands::fitted(asked, [&](const std::string& note) { early.say("note: " + note); });
   Judged judged{plan::gather_inputs(resolved.values, machine_of(world), counted.lengths), {}};
@@ -340,7 +343,7 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
   require_archive(judged, start);
   judged.in.commits = commits;
   judged.plan = plan::make_plan(judged.in);
-  world.all->barrier();  // no rank tokenizes while another one still counts
+  world.all->barrier();  // keeps ranks from tokenizing while another still counts
   plan::require_full_batch(judged.plan);
   if (first) display.show_plan(judged.plan, judged.in, start);
   log += "\n" + plan::to_text(judged.plan, judged.in, /*colours=*/false);
@@ -349,7 +352,7 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
   std::optional<run::FolderClaim> claim = claim_folder(start, resolved.values, early, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
     commands::fetch_data(asked.values, shown);
-    // An adapter, in model.archive or in a checkpoint, needs the model's own weights too.
+    // An adapter in model.archive or in a checkpoint needs the model's own weights too.
     const config::RunConfig& run = asked.values;
     const bool from_archive = run.model.archive && !checkpoint::is_adapter(*run.model.archive);
     const bool from_checkpoint = start.checkpoint && judged.plan.reference == plan::ReferenceMode::none &&

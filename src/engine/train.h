@@ -9,13 +9,13 @@
 namespace dpo::engine {
 
 struct TrainResult {
-  int status = 0;  // the exit status of the program
+  int status = 0;  // exit status of the program
   std::filesystem::path folder;
-  bool chat = false;  // it was trained on conversations
+  bool chat = false;  // true if trained on conversations
 };
 
-// 'dpo train' from its configuration to the end of the run. Only rank 0 uses the display and writes the run
-// folder. A training failure is thrown.
+// Runs 'dpo train' from its configuration to the end of the run. Only rank 0 uses the display and writes the
+// run folder. Throws a TrainingFailure if training fails.
 TrainResult run_training(const config::Resolved& asked, RunDisplay& display, const comm::World& world = {});
 
 }  // namespace dpo::engine

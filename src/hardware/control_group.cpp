@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A hierarchy of control groups: where it is mounted, and its root group there.
+// Mount point of a cgroup hierarchy, and the group that is mounted there.
 struct Mount {
   fs::path at;
   std::string from;
@@ -29,8 +29,8 @@ bool lists(const std::string& names, const std::string& name) {
   return std::ranges::find(all, name) != all.end();
 }
 
-// Where the hierarchy of a controller is mounted ("memory", "cpu"); that of version 2 for "". A line is
-// "33 25 0:30 FROM AT rw,relatime ... - TYPE device OPTIONS".
+// Finds the mount of a controller ("memory", "cpu"), or of cgroup version 2 for "". A line is "33 25 0:30
+// FROM AT rw,relatime ... - TYPE device OPTIONS".
 std::optional<Mount> find_mount(const fs::path& root, const std::string& controller) {
   std::ifstream in(root / "proc/self/mountinfo");
   for (std::string line; std::getline(in, line);) {
@@ -44,7 +44,7 @@ std::optional<Mount> find_mount(const fs::path& root, const std::string& control
   return std::nullopt;
 }
 
-// The group of this process, as "/a/b". A line is "4:memory:/a/b", and of version 2 "0::/a/b".
+// Returns this process's group, as "/a/b". A line is "4:memory:/a/b", or "0::/a/b" in version 2.
 std::optional<std::string> find_group(const fs::path& root, const std::string& controller) {
   std::ifstream in(root / "proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
@@ -58,8 +58,8 @@ std::optional<std::string> find_group(const fs::path& root, const std::string& c
   return std::nullopt;
 }
 
-// The folders of this process's group and of those above it, whose limits hold for it too. In a container
-// the mount may show only the part from its own group on.
+// Returns the folders of this process's group and of its ancestors, whose limits apply to it too. In a
+// container the mount may show only the part below its own group.
 std::vector<fs::path> folders_of(const fs::path& root, const std::string& controller) {
   const auto mount = find_mount(root, controller);
   const auto group = find_group(root, controller);
@@ -79,10 +79,10 @@ std::vector<fs::path> folders_of(const fs::path& root, const std::string& contro
 std::optional<double> number_in(const fs::path& file) {
   double value = 0;
   std::ifstream in(file);
-  return in >> value ? std::optional(value) : std::nullopt;  // "max" is none
+  return in >> value ? std::optional(value) : std::nullopt;  // "max" means no limit
 }
 
-// "inactive_file 123" of memory.stat.
+// Returns the value of a key in a file of lines such as "inactive_file 123" in memory.stat.
 double counted_in(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   double value = 0;

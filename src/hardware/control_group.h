@@ -5,10 +5,10 @@
 
 namespace dpo::hardware {
 
-// The limits of this process's control groups (cgroups), of both versions; nullopt: no limit.
+// Limits of this process's control groups (cgroups), versions 1 and 2. nullopt: no limit.
 struct Limits {
   std::optional<double> memory;  // bytes
-  std::optional<double> used;    // of it, without the page cache that the kernel can drop
+  std::optional<double> used;    // part of it in use, without the page cache that the kernel can drop
   std::optional<double> cores;
 };
 

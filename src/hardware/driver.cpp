@@ -11,9 +11,9 @@
 namespace dpo::hardware {
 namespace {
 
-// The parts of CUDA's driver API that are called here, with the numbers of cuda.h.
+// The parts of CUDA's driver API that are called here. The numbers are those of cuda.h.
 constexpr int kNoDevice = 100;
-constexpr int kStubLibrary = 34;  // of a toolkit, a substitute for the driver in builds
+constexpr int kStubLibrary = 34;  // a toolkit's substitute for the driver, for linking only
 
 enum Attribute {
   kClock = 13,  // kHz
@@ -26,7 +26,7 @@ enum Attribute {
   kMajor = 75,
   kMinor = 76,
 };
-constexpr int kNativeAtomics = 3;  // between two GPUs; PCIe has none
+constexpr int kNativeAtomics = 3;  // between two GPUs; not supported over PCIe
 
 class Library {
  public:
@@ -34,7 +34,7 @@ class Library {
 
   explicit operator bool() const { return handle_ != nullptr; }
 
-  // The result of a driver function; an error if this driver is too old to have it.
+  // Calls a driver function and returns its result, or an error if this driver is too old to have it.
   template <class... Arguments>
   int call(const char* name, Arguments... arguments) const {
     const auto function = reinterpret_cast<int (*)(Arguments...)>(::dlsym(handle_, name));
@@ -50,7 +50,8 @@ class Library {
   void* handle_;
 };
 
-// Of the slot: "16.0 GT/s PCIe" times 16 lanes, 8 bits per byte. The kernel knows it, except in WSL.
+// Returns the bandwidth of a GPU's slot: "16.0 GT/s PCIe" times 16 lanes, 8 bits per byte. The kernel knows
+// it, except in WSL.
 double pcie_of(const Library& driver, int device) {
   const std::string folder =
       fmt::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/", driver.attribute(device, kPciDomain),

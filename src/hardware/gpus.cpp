@@ -9,7 +9,7 @@
 namespace dpo::hardware {
 namespace {
 
-// CUDA 13 has no kernels for anything older than Turing.
+// CUDA 13 has no kernels for GPUs older than Turing.
 constexpr int kCudaWithoutVolta = 13;
 
 std::string obstacle_of(const DriverAnswer& driver, std::optional<int> cuda) {
@@ -43,7 +43,7 @@ bool Gpu::at_least(int major, int minor) const {
 }
 
 std::optional<int> cuda_of_this_build() {
-  constexpr int kCuda = DPO_CUDA_OF_BUILD;  // -1: with some CUDA
+  constexpr int kCuda = DPO_CUDA_OF_BUILD;  // -1: an unknown version of CUDA
   return kCuda < 0 ? std::nullopt : std::optional(kCuda);
 }
 

@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first value of every key of a file of "Key : value" lines, and how often "processor" comes.
+// Facts from a file of "Key : value" lines: the first value of every key, and the number of "processor"
+// lines.
 struct Facts {
   std::map<std::string, std::string> first;
   int processors = 0;
@@ -40,7 +41,8 @@ Facts read_facts(const fs::path& file) {
   return facts;
 }
 
-// The name according to the kernel; on ARM, where it has none, the numbers of implementer and part.
+// Returns the kernel's name of the processor. ARM has none, so there it is the numbers of implementer and
+// part.
 std::string name_in(const Facts& cpu) {
   if (const std::string name = cpu.of("model name"); !name.empty()) return name;
   const std::string maker = cpu.of("CPU implementer"), part = cpu.of("CPU part");

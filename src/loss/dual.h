@@ -4,8 +4,8 @@
 
 namespace dpo::loss {
 
-// A dual number: a value and its derivatives by the two log-probabilities of a pair. A formula written with
-// it gives its exact gradient along with its value (forward-mode differentiation).
+// A dual number: a value and its derivatives with respect to the two log-probabilities of a pair. A formula
+// written with it yields its exact gradient along with its value (forward-mode differentiation).
 struct Dual {
   double value = 0;
   double by_chosen = 0;
@@ -15,7 +15,7 @@ struct Dual {
   Dual(double v, double c, double r) : value(v), by_chosen(c), by_rejected(r) {}
 };
 
-// f(x), given f and its derivative at x.
+// Returns f(x), given f and its derivative at x.
 inline Dual chain(const Dual& x, double value, double derivative) {
   return {value, derivative * x.by_chosen, derivative * x.by_rejected};
 }
@@ -34,7 +34,7 @@ inline Dual operator/(const Dual& a, double b) { return {a.value / b, a.by_chose
 inline double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 inline double log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 
-// log(1 - e^x) for x < 0 without cancellation.
+// Computes log(1 - e^x) for x < 0 without cancellation.
 inline double log1mexp(double x) {
   constexpr double kLog2 = 0.6931471805599453;
   return x > -kLog2 ? std::log(-std::expm1(x)) : std::log1p(-std::exp(x));

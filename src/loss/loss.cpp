@@ -22,7 +22,7 @@ std::size_t index(const Comparison& comparison, std::size_t rank) {
 
 double tokens_of(const Score& score) { return static_cast<double>(std::max<std::int64_t>(1, score.tokens)); }
 
-// Adds the chosen response's negative log-likelihood (`alpha`), and stores value and derivatives.
+// Adds the chosen response's negative log-likelihood (`alpha`), and stores the value and the derivatives.
 void store(LossAndGradients& result, const Options& o, Scores scores, const Comparison& comparison,
            std::size_t at, Dual loss) {
   const std::size_t chosen = index(comparison, 0);
@@ -54,8 +54,8 @@ void sft(const Options& o, Scores scores, Comparisons comparisons, LossAndGradie
     store(result, o, scores, comparisons[i], i, -Dual(scores[index(comparisons[i], 0)].policy, 1, 0));
 }
 
-// Margins of policy and reference are sorted over the batch and compared in that order: the k-th loss belongs
-// to the comparison with the policy's k-th smallest margin.
+// Sorts the margins of policy and reference over the batch and compares them in that order. The k-th loss
+// belongs to the comparison with the policy's k-th smallest margin.
 void aot(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
   std::vector<Pair> pairs;
   for (const Comparison& comparison : comparisons) pairs.push_back(pair_of(o, scores, comparison));
@@ -86,8 +86,8 @@ void kto(const Options& o, Scores scores, Comparisons comparisons, LossAndGradie
   }
 }
 
-// -sum over ranks k of s_k - logsumexp of s_k, s_k+1, ...; the last rank has nothing left to choose from and
-// adds 0.
+// Computes -sum over ranks k of s_k - logsumexp of s_k, s_k+1, ... The last rank adds 0, because it is the
+// only one left to choose.
 void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
     const Comparison& comparison = comparisons[i];
@@ -116,7 +116,7 @@ struct BatchLoss {
   bool uses_reference = false;
 };
 
-// Without `default`, so that a forgotten loss does not compile.
+// There is no `default`, so that a forgotten loss does not compile.
 BatchLoss batch_loss(Loss loss) {
   switch (loss) {
     case Loss::sft: return {sft, false};

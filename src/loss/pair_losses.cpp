@@ -5,8 +5,8 @@
 namespace dpo::loss {
 namespace {
 
-// As in docs/losses.md: u and v are the log-ratios of policy to reference, transformed for divergences other
-// than the reverse KL; z is the chosen response's lead in reward.
+// Notation follows docs/losses.md. u and v are the log-ratios of policy to reference, transformed for
+// divergences other than the reverse KL. z is the chosen response's lead in reward.
 Dual divergence(const Dual& ratio, const Options& o) {
   switch (o.divergence) {
     case config::Divergence::reverse_kl: break;
@@ -63,7 +63,7 @@ Dual apo_down(const Pair& p, const Options& o) { return sigmoid(o.beta * u(p, o)
 Dual discopop(const Pair& p, const Options& o) {
   const Dual lead = z(p, o);
   const Dual mix = lead / o.temperature;
-  // The second weight is part of the exponent: far below 0 it vanishes faster than exp(-lead) overflows.
+  // The second weight is part of the exponent. Far below 0 it vanishes faster than exp(-lead) overflows.
   return sigmoid(-mix) * -log_sigmoid(lead) + exp(log_sigmoid(mix) - lead);
 }
 
@@ -88,7 +88,7 @@ Dual orpo(const Pair& p, const Options& o) {
 
 }  // namespace
 
-// Without `default`, so that a forgotten loss does not compile.
+// There is no `default`, so that a forgotten loss does not compile.
 PairLoss pair_loss(config::Loss loss) {
   using config::Loss;
   switch (loss) {

@@ -5,8 +5,8 @@
 
 namespace dpo::loss {
 
-// A pair: c and r are the policy's log-probabilities of the chosen and the rejected response, c0 and r0 the
-// reference's.
+// Scores of a pair. c and r are the policy's log-probabilities of the chosen and the rejected response; c0
+// and r0 are the reference's.
 struct Pair {
   Dual c, r;
   double c0 = 0, r0 = 0;

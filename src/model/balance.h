@@ -11,13 +11,13 @@ namespace dpo::model {
 // (its mean probability). It is `experts_per_token` if all are used alike, and more if some are preferred.
 class BalanceLoss {
  public:
-  // One layer: the router's probabilities, [tokens, experts], and its choices, int64 [tokens, chosen].
+  // Adds one layer: the router's probabilities, [tokens, experts], and its choices, int64 [tokens, chosen].
   void add(const at::Tensor& probabilities, const at::Tensor& experts);
 
   double value() const;
 
-  // By the sums over tokens of any layer's probabilities, float32 [experts]; undefined without tokens.
-  // Choices have no gradient.
+  // Returns the gradient with respect to the sum over tokens of any layer's probabilities, float32 [experts].
+  // Undefined without tokens. The choices have no gradient.
   at::Tensor gradient() const;
 
  private:

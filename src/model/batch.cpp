@@ -16,7 +16,7 @@
 namespace dpo::model {
 namespace {
 
-// The first parts of `all` as int64, by one conversion.
+// Returns the beginning of `all` as int64, split like `parts`, with one conversion.
 std::vector<at::Tensor> as_long(const at::Tensor& all, std::span<const at::Tensor> parts) {
   std::vector<std::int64_t> sizes;
   for (const at::Tensor& part : parts) sizes.push_back(part.size(0));
@@ -39,7 +39,7 @@ void check(const data::Forest& forest, const ModelShape& shape) {
                     *longest + 1, shape.context));
 }
 
-// Where each tree's responses begin, counted from the first response token.
+// Returns where each tree's responses begin, counted from the first response token.
 std::vector<std::int32_t> branch_starts(const data::Forest& forest) {
   std::vector<std::int32_t> starts;
   for (const std::int32_t response : forest.tree_responses)
@@ -48,7 +48,7 @@ std::vector<std::int32_t> branch_starts(const data::Forest& forest) {
   return starts;
 }
 
-// The length of each tree's longest sequence, for each of its tokens.
+// Returns, for each token, the length of its tree's longest sequence.
 std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   std::vector<std::int32_t> lengths(forest.tokens.size());
   const auto fill = [&](std::int32_t begin, std::int32_t end, std::int32_t value) {
@@ -67,7 +67,7 @@ std::vector<std::int32_t> tree_lengths(const data::Forest& forest) {
   return lengths;
 }
 
-// The rows of each response, and the response of each row that is not padding.
+// The number of rows of each response, and the response of each row that is not padding.
 struct RowCounts {
   std::vector<std::int32_t> lengths, of_rows;
 };
@@ -93,12 +93,12 @@ bool is_unbranched(const data::Forest& forest) {
   return true;
 }
 
-// A forest whose trees have one response each, with every prompt before its response: as trees without
-// prompts, whose attention needs no second part.
+// Places every prompt before its response in a forest whose trees have one response each. The result has
+// trees without prompts, whose attention needs no second part.
 data::Forest joined(const data::Forest& forest) {
   data::Forest result = forest;
   std::int32_t end = 0;
-  // Returns by how much they moved.
+  // Returns by how much the tokens moved.
   const auto append = [&](std::int32_t begin, std::int32_t count) {
     std::copy_n(forest.tokens.begin() + begin, count, result.tokens.begin() + end);
     std::copy_n(forest.positions.begin() + begin, count, result.positions.begin() + end);
@@ -116,7 +116,7 @@ data::Forest joined(const data::Forest& forest) {
   return result;
 }
 
-// Leaves out the tokens of each response after the last that the head reads; at least one stays.
+// Drops the tokens of each response after the last one that the head reads. At least one stays.
 void leave_out_unread(data::Forest& forest, std::vector<std::int32_t>& lengths) {
   std::int32_t begin = forest.response_starts[0], kept = begin;
   for (std::size_t r = 0; r + 1 < forest.response_starts.size(); ++r) {
@@ -136,8 +136,8 @@ void leave_out_unread(data::Forest& forest, std::vector<std::int32_t>& lengths) 
     values->resize(static_cast<std::size_t>(kept));
 }
 
-// So many tokens more, which are a sequence of their own: a prompt without responses or, in a forest without
-// prompts, a response. It is not in row_starts, so it has no score.
+// Adds `count` tokens as a separate sequence: a prompt without responses or, in a forest without prompts, a
+// response. It is not in row_starts, so it has no score.
 void pad_tokens(data::Forest& forest, std::int64_t count) {
   const bool has_prompts = forest.prompt_tokens() > 0;
   const auto size = static_cast<std::size_t>(count);
@@ -163,12 +163,12 @@ void pad_rows(data::Forest& forest, std::int64_t count) {
   if (!forest.row_weights.empty()) forest.row_weights.insert(forest.row_weights.end(), size, 0);
 }
 
-// What is missing to a multiple.
+// Returns how much `size` lacks to a multiple.
 std::int64_t padding_of(std::int64_t size, std::int64_t multiple) {
   return (multiple - size % multiple) % multiple;
 }
 
-// What a pass computes of a forest, and the length of each token's tree.
+// The part of a forest that a pass computes, and the length of each token's tree.
 struct Packed {
   data::Forest forest;
   std::vector<std::int32_t> lengths;
@@ -192,7 +192,7 @@ Packed pack(const data::Forest& whole, const ModelShape& shape, const BatchOptio
 }  // namespace
 
 std::int64_t padded_multiple(std::int64_t tokens, const ModelShape& shape, at::Device device) {
-  constexpr std::int64_t kTile = 128;       // rows that products compute at a time anyway
+  constexpr std::int64_t kTile = 128;       // rows of a tile, which matmuls compute at a time anyway
   constexpr double kMostOperations = 3e10;  // tokens * hidden^2, between Pythia-410M's and Llama-1B's
   const auto hidden = static_cast<double>(shape.hidden);
   return device.is_cuda() && static_cast<double>(tokens) * hidden * hidden < kMostOperations ? kTile : 1;

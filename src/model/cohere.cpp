@@ -15,7 +15,7 @@ at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at:
                      const Context& context) {
   if (!w.find("self_attn.q_norm.weight")) return self_attention(config, w, x, context);
   Heads heads = project_heads(config, w, x);
-  // Each head has weights of its own, of which tensor-parallel ranks hold those of their heads.
+  // Each head has different weights. Tensor-parallel ranks hold those of their heads.
   const auto head_norm = [&](const char* name, const at::Tensor& of) {
     return at::layer_norm(of.to(at::kFloat), {of.size(-1)}, {}, {}, config.settings.norm_epsilon)
         .mul(w(name))
@@ -34,7 +34,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   return ops::add_three(context.needed(in.x), attended, gated_mlp(config, w, context.needed(in.norm)));
 }
 
-// The logits' scale is applied to what they are computed from.
+// Applies the scale of the logits to the hidden states that they are computed from.
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
   return layer_norm(head, "model.norm", x, config.settings.norm_epsilon) * config.settings.logit_multiplier;
 }

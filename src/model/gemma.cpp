@@ -1,4 +1,4 @@
-// Gemma 2 and 3: norms before and after attention and MLP, which multiply by 1 + weight.
+// Implements Gemma 2 and 3, with norms before and after attention and MLP that multiply by 1 + weight.
 #include <ATen/ops/scalar_tensor.h>
 
 #include "model/layer_parts.h"

@@ -31,7 +31,7 @@ void check(std::span<const Prompt> prompts, const GenerateOptions& options, std:
   }
 }
 
-// The prompts as trees without responses; the head reads the last token of each.
+// Returns the prompts as trees without responses. The head reads the last token of each.
 data::Forest forest_of(std::span<const Prompt> prompts) {
   data::Forest forest;
   forest.prompt_starts.push_back(0);
@@ -48,7 +48,7 @@ data::Forest forest_of(std::span<const Prompt> prompts) {
   return forest;
 }
 
-// The context of some tokens on every device that has layers.
+// Holds the context of the same tokens on every device that has layers.
 class Contexts {
  public:
   Contexts(const Model& model, at::Tensor tokens, at::Tensor positions, at::Tensor lengths,
@@ -73,7 +73,7 @@ class Contexts {
   std::deque<Context> made_;  // a deque, since references must stay valid
 };
 
-// One pass over the blocks: float32 logits of the given rows, or of all.
+// Runs one pass over the blocks. Returns float32 logits of the given rows, or of all if `rows` is undefined.
 at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, const at::Tensor& rows) {
   at::Tensor x;
   const std::size_t last = store.blocks() - 1;
@@ -95,7 +95,7 @@ at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, const
   return gather_logits(*head, logits, model.config.shape.vocabulary);
 }
 
-// A sample that is not finished.
+// A sample that is not finished yet.
 struct ActiveSample {
   std::size_t number;  // among all samples
   std::int64_t prompt;
@@ -131,7 +131,7 @@ class Generation {
   std::vector<Generated> results_;
 };
 
-// Computes the prompts; returns the logits of the samples' first tokens.
+// Computes the prompts, and returns the logits of the samples' first tokens.
 at::Tensor Generation::begin() {
   const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, store_.device(0));
   cache_.emplace(model_, batch.layout->prompts);
@@ -172,7 +172,7 @@ at::Tensor Generation::next_logits(const at::Tensor& tokens) {
   return logits_of(model_, store_, contexts, {});
 }
 
-// The next token of every sample, int64 on the CPU.
+// Chooses the next token of every sample, int64 on the CPU.
 at::Tensor Generation::choose(const at::Tensor& logits) {
   const SamplingOptions& sampling = options_.sampling;
   const at::Tensor left =
@@ -183,7 +183,7 @@ at::Tensor Generation::choose(const at::Tensor& logits) {
   return draw_tokens(filter_logits(left, sampling), numbers);
 }
 
-// Adds a token to a sample; false if that finishes it.
+// Adds a token to a sample. Returns false if that finishes the sample.
 bool Generation::accept(ActiveSample& sample, data::Token token) {
   Generated& result = results_[sample.number];
   result.tokens.push_back(token);
@@ -199,7 +199,8 @@ bool Generation::accept(ActiveSample& sample, data::Token token) {
          sample.position + 1 < end_of_context(prompts_[static_cast<std::size_t>(sample.prompt)]);
 }
 
-// With longrope the keys of a prompt change when the text outgrows the original context; it ends there.
+// Returns the context that a prompt's samples may fill. With longrope a prompt's keys change when the text
+// outgrows the original context, so generation ends there.
 std::int64_t Generation::end_of_context(const Prompt& prompt) const {
   const Rotary& rotary = model_.config.settings.rotary;
   const bool is_short = static_cast<std::int64_t>(prompt.tokens.size()) <= rotary.original_context;

@@ -22,28 +22,28 @@ struct GenerateOptions {
   std::int64_t samples = 1;           // of each prompt
   std::vector<data::Token> eos;       // any of these ends a sample
   std::uint64_t seed = 0;
-  // If several ranks draw the same samples: broadcasts the tokens that one of them drew.
+  // Broadcasts the tokens that one rank drew, if several ranks draw the same samples.
   std::function<void(const at::Tensor& tokens)> broadcast = [](const at::Tensor&) {};
 };
 
 enum class Finish { eos, stopped, length };
 
 struct Generated {
-  std::vector<data::Token> tokens;  // with the one of options.eos that ended it
+  std::vector<data::Token> tokens;  // includes the token of options.eos that ended it
   Finish finish = Finish::length;
 };
 
-// Called for every token except those of options.eos; sample i continues prompt i / options.samples. False
-// ends the sample after this token.
+// Called for every token except those of options.eos; sample i continues prompt i / options.samples.
+// Returning false ends the sample after this token.
 using OnToken = std::function<bool(std::size_t sample, data::Token token)>;
 
-// Samples of each prompt, those of the first prompt first. All prompts are computed as one batch without
-// padding, and each once for all its samples. An empty prompt, one that fills the model's context, and
-// invalid options are UserErrors. Ranks that share a store all generate the same.
+// Generates the samples of each prompt, those of the first prompt first. All prompts are computed as one
+// batch without padding, and each once for all its samples. Throws a UserError for an empty prompt, one that
+// fills the model's context, or invalid options. Ranks that share a store all generate the same samples.
 std::vector<Generated> generate(const Model& model, Store& store, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token = {});
 
-// The same with weights that this process holds.
+// Overload for weights that this process holds whole.
 std::vector<Generated> generate(const Model& model, const Weights& weights, std::span<const Prompt> prompts,
                                 const GenerateOptions& options, const OnToken& on_token = {});
 

@@ -9,7 +9,7 @@ at::Tensor embed(const ModelConfig& config, const BlockWeights& w, const Context
   return embed_tokens(w, "gpt_neox.embed_in.weight", context, config.shape.vocabulary);
 }
 
-// Query, key and value of a head are adjacent.
+// The fused matrix has query, key and value of a head next to each other.
 at::Tensor attention(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
   const Heads heads =

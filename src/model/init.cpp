@@ -14,7 +14,7 @@
 namespace dpo::model {
 namespace {
 
-// Two standard normal numbers from two uniform ones (Box-Muller).
+// Returns two standard normal numbers, made of two uniform ones (Box-Muller).
 std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   constexpr double kUnit = 0x1p-53;
   const double first =
@@ -24,7 +24,7 @@ std::pair<float, float> normal_pair(std::uint64_t key, std::uint64_t number) {
   return {static_cast<float>(radius * std::cos(angle)), static_cast<float>(radius * std::sin(angle))};
 }
 
-// The elements of a stream of normal numbers from element `from` on.
+// Draws the elements of a stream of normal numbers, from element `from` on.
 void draw_normal(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
   std::size_t i = 0;
   if (from % 2 != 0 && !out.empty())
@@ -36,7 +36,7 @@ void draw_normal(std::span<float> out, std::int64_t from, float scale, std::uint
   }
 }
 
-// The same of numbers between -scale and scale.
+// Draws the elements of a stream of uniform numbers between -scale and scale, from element `from` on.
 void draw_uniform(std::span<float> out, std::int64_t from, float scale, std::uint64_t key) {
   constexpr double kUnit = 0x1p-52;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -45,7 +45,7 @@ void draw_uniform(std::span<float> out, std::int64_t from, float scale, std::uin
   }
 }
 
-// Fills `flat` with these ranges of the stream of `draw`.
+// Fills `flat` with these ranges of the stream that `draw` draws.
 void fill(const at::Tensor& flat, const std::vector<Range>& ranges, decltype(draw_normal)* draw, double scale,
           std::uint64_t key) {
   constexpr std::int64_t kPiece = 1 << 22, kPart = 1 << 14;
@@ -54,7 +54,7 @@ void fill(const at::Tensor& flat, const std::vector<Range>& ranges, decltype(dra
     std::int64_t to;  // in `drawn`
     Range range;
   };
-  std::vector<Part> parts;  // that `drawn` has room for
+  std::vector<Part> parts;  // that fit into `drawn`
   std::int64_t begin = 0, filled = 0;
   const auto flush = [&] {
     for_each_parallel(parts.size(), [&](std::size_t i) {
@@ -76,7 +76,7 @@ void fill(const at::Tensor& flat, const std::vector<Range>& ranges, decltype(dra
   flush();
 }
 
-// Sets those elements of `flat` to zero that belong to [first, last) of the tensor.
+// Zeroes the elements of `flat` that belong to [first, last) of the tensor.
 void clear_elements(const at::Tensor& flat, const std::vector<Range>& ranges, std::int64_t first,
                     std::int64_t last) {
   std::int64_t to = 0;

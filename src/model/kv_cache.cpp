@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kFirstCapacity = 32;
 
-// Segments on a layer's device, which may be another than the first layer's.
+// Segments on a layer's device, which may differ from the first layer's.
 class DeviceSegments {
  public:
   DeviceSegments(const ops::Segments& segments, at::Device device)

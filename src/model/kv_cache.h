@@ -11,23 +11,24 @@
 
 namespace dpo::model {
 
-// Keys and values of a generation: of every prompt once, however many samples continue it, and of the
-// samples' new tokens, equally many for every sample. The samples of one prompt are adjacent.
+// Caches the keys and values of a generation: those of every prompt once, however many samples continue it,
+// and those of the samples' new tokens. Every sample has the same number of new tokens. The samples of one
+// prompt are adjacent.
 class KvCache {
  public:
   KvCache(const Model& model, ops::Segments prompts);
 
-  // Attention within the prompts; caches the keys and values of this layer.
+  // Computes attention within the prompts and caches the keys and values of this layer.
   at::Tensor attend_prompts(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-  // From now on sample i continues prompt prompts[i]; `prompts` is ascending.
+  // Starts the samples. Sample i continues prompt prompts[i]; `prompts` must be ascending.
   void begin(std::span<const std::int64_t> prompts);
 
-  // The next token of every sample: first add_token(), then each layer's attention.
+  // Process the next token of every sample: first add_token(), then attend_token() for each layer.
   void add_token();
   at::Tensor attend_token(std::size_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-  // Drops all samples but these; `samples` is ascending.
+  // Drops all samples but these; `samples` must be ascending.
   void keep(std::span<const std::int64_t> samples);
 
  private:
@@ -41,7 +42,7 @@ class KvCache {
 
   const Model& model_;
   ops::Segments prompts_, samples_;
-  std::vector<std::int64_t> prompt_of_;  // of each sample
+  std::vector<std::int64_t> prompt_of_;  // the prompt of each sample
   std::vector<Layer> layers_;
   std::int64_t own_tokens_ = 0, capacity_ = 0;
 };

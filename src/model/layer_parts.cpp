@@ -20,7 +20,7 @@ ops::Activation operation_of(Activation activation) {
   return ops::Activation::silu;
 }
 
-// Of a layer; undefined if it has no rotary embedding.
+// Returns the rotary angles of the context's layer, undefined if it has no rotary embedding.
 ops::RotaryAngles rotation_of(const ModelConfig& config, const Context& context) {
   if (!config.is_rotated(context.layer)) return {};
   const bool own = config.settings.window_rotary && config.is_windowed(context.layer);
@@ -28,7 +28,7 @@ ops::RotaryAngles rotation_of(const ModelConfig& config, const Context& context)
   return {angles.cos, angles.sin, config.settings.rotary.interleaved};
 }
 
-// Of a fused matrix's product, with the heads of this rank.
+// Returns the layout of a fused matmul's output `qkv`, with the heads of this rank.
 ops::QkvLayout layout_of(const ModelConfig& config, const at::Tensor& qkv, bool by_head) {
   const ModelShape& shape = config.shape;
   const std::int64_t all = shape.heads + 2 * shape.kv_heads;

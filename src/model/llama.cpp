@@ -1,5 +1,5 @@
-// Llama, Mistral, Qwen2, Qwen3, Phi-3, SmolLM3 and Granite: they differ only in biases, fused matrices and
-// the norms of queries and keys, which the tensor table says, and in settings.
+// Implements Llama, Mistral, Qwen2, Qwen3, Phi-3, SmolLM3 and Granite. They differ only in settings, and in
+// biases, fused matrices and norms of queries and keys, which the tensor table describes.
 #include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
 
@@ -22,7 +22,7 @@ at::Tensor layer(const ModelConfig& config, const BlockWeights& w, const at::Ten
   return y.x + times(gated_mlp(config, w, y.norm), multiplier);
 }
 
-// The logits' multiplier is applied to what they are computed from.
+// Applies the multiplier of the logits to the hidden states that they are computed from.
 at::Tensor final_norm(const ModelConfig& config, const BlockWeights& head, const at::Tensor& x) {
   return times(rms_norm(head, "model.norm", x, config.settings.norm_epsilon),
                config.settings.logit_multiplier);

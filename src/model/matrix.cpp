@@ -24,11 +24,11 @@ at::Tensor dropped(const at::Tensor& x, const Dropout& dropout) {
   return x * mask;
 }
 
-// [out, in]
+// Views the weight as [out, in].
 at::Tensor rows_of(const Matrix& matrix) { return matrix.transposed ? matrix.weight.t() : matrix.weight; }
 
-// DoRA: what each output is multiplied by, [out]. The norms are constants for autograd (section 4.3 of the
-// paper). They are rounded as the magnitude is, so that it is exactly 1 at first.
+// Returns DoRA's factor of each output, [out]. The norms are constants for autograd (section 4.3 of the
+// paper). They are rounded like the magnitude, so that the factor starts at exactly 1.
 at::Tensor gain_of(const Matrix& matrix) {
   const at::Tensor& magnitude = matrix.lora->magnitude;
   return magnitude / row_norms(matrix).to(magnitude.scalar_type());
@@ -45,8 +45,8 @@ at::Tensor linear_with_lora(const at::Tensor& x, const Matrix& matrix, const at:
   const at::Tensor inner = at::linear(read, lora.a);  // [tokens, r]
   const at::Tensor y = linear(x, own, bias).addmm_(inner, lora.b.t(), /*beta=*/1, lora.scale);
   if (!lora.magnitude.defined()) return y;
-  // As in PEFT, the gain is of the product without the bias, and of the x with dropout. What is added is
-  // exactly zero at first, so that the policy begins as the reference in 16 bits too.
+  // The gain applies to the matmul without the bias, and to x with dropout, as in PEFT. The added term starts
+  // at exactly zero, so that the policy starts as the reference in 16 bits too.
   at::Tensor scaled = y;
   if (lora.dropout.rate > 0)
     scaled = at::addmm(linear(read, own), inner, lora.b.t(), /*beta=*/1, lora.scale);
@@ -55,7 +55,7 @@ at::Tensor linear_with_lora(const at::Tensor& x, const Matrix& matrix, const at:
   return y + (gain_of(matrix) - 1) * scaled;
 }
 
-// DoRA and dropout need products of their own.
+// DoRA and dropout need separate matmuls.
 bool is_plain_lora(const Matrix& matrix) {
   return matrix.lora && !matrix.lora->magnitude.defined() && matrix.lora->dropout.rate == 0;
 }
@@ -101,7 +101,8 @@ at::Tensor merged(const Matrix& matrix) {
   return matrix.transposed ? rows.t() : rows;
 }
 
-// |w + s b a|^2 of a row is |w|^2 + 2 s b (a w) + s^2 b (a a') b': no matrix of that size is computed.
+// Expands |w + s b a|^2 of a row to |w|^2 + 2 s b (a w) + s^2 b (a a') b', so that no matrix of the size of w
+// is computed.
 at::Tensor row_norms(const Matrix& matrix) {
   const at::NoGradGuard no_grad;
   const at::Tensor rows = rows_of(matrix);

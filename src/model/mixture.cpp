@@ -1,5 +1,5 @@
-// Mixtral, Qwen3 MoE and OLMoE: Llama's layers with several MLPs, the experts. A router sends each token to
-// some of them, by itself: trees change nothing, and no token is dropped.
+// Implements Mixtral, Qwen3 MoE and OLMoE: Llama's layers with several MLPs, the experts. A router sends each
+// token to some of them, independently of other tokens: trees change nothing, and no token is dropped.
 #include <optional>
 
 #include <ATen/ops/arange.h>
@@ -18,13 +18,14 @@
 namespace dpo::model {
 namespace mixture {
 
-// The experts of every token, [tokens, experts_per_token].
+// The experts chosen for every token, [tokens, experts_per_token].
 struct Routing {
   at::Tensor experts;  // int64
-  at::Tensor weights;  // of their outputs
+  at::Tensor weights;  // factors of their outputs
 };
 
-// Mixtral's softmax over the chosen experts is that over all, scaled so that the chosen ones add up to 1.
+// Chooses the experts of each token. Mixtral's softmax over the chosen experts equals the softmax over all,
+// scaled so that the chosen ones add up to 1.
 Routing route(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x, const Context& context) {
   const bool mixtral = config.shape.family == Family::mixtral;
   const at::Tensor logits = linear(w, mixtral ? "block_sparse_moe.gate" : "mlp.gate", x);
@@ -35,11 +36,11 @@ Routing route(const ModelConfig& config, const BlockWeights& w, const at::Tensor
   return {experts, weights.to(x.scalar_type())};
 }
 
-// The rows of a layer's experts: each token once for each of its experts, sorted by expert.
+// The input rows of a layer's experts: each token once for each of its experts, sorted by expert.
 struct Rows {
-  at::Tensor tokens;  // of every row, int64
-  at::Tensor ends;    // of every expert's rows, int32 [experts]
-  at::Tensor places;  // of each token's rows, token by token, int64
+  at::Tensor tokens;  // token of every row, int64
+  at::Tensor ends;    // end of every expert's rows, int32 [experts]
+  at::Tensor places;  // index of each token's rows, token by token, int64
 };
 
 Rows sort_by_expert(const at::Tensor& experts, std::int64_t count) {
@@ -51,11 +52,11 @@ Rows sort_by_expert(const at::Tensor& experts, std::int64_t count) {
   return {order.floor_divide(experts.size(1)), ends, places};
 }
 
-// The weighted sum of the outputs of each token's experts.
+// Computes the weighted sum of the outputs of each token's experts.
 at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                const Routing& routing) {
   const Rows rows = sort_by_expert(routing.experts, config.shape.experts);
-  // embedding() rather than index_select(): its gradients are added in a fixed order on a GPU.
+  // Uses embedding() rather than index_select(), because its gradients are added in a fixed order on a GPU.
   const at::Tensor read = at::embedding(x, rows.tokens);
   const at::Tensor gate = ops::grouped_linear(read, w("experts.gate_proj"), rows.ends);
   const at::Tensor up = ops::grouped_linear(read, w("experts.up_proj"), rows.ends);
@@ -65,8 +66,9 @@ at::Tensor mlp(const ModelConfig& config, const BlockWeights& w, const at::Tenso
   return at::bmm(routing.weights.unsqueeze(1), by_token).squeeze(1);
 }
 
-// Tensor-parallel ranks have a part of every expert. All of them route every token, in the same way, so the
-// router's gradients need no sum over ranks: only what enters the experts' parts does.
+// Computes the MLP of tensor-parallel ranks, which have a part of every expert. All of them route every token
+// in the same way, so the router's gradients need no sum over ranks. Only the inputs of the experts' parts
+// need it.
 at::Tensor split_mlp(const ModelConfig& config, const BlockWeights& w, const at::Tensor& x,
                      const Context& context) {
   Routing routing = route(config, w, x, context);

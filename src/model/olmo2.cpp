@@ -1,4 +1,4 @@
-// OLMo 2 and 3: norms after attention and MLP instead of before.
+// Implements OLMo 2 and 3, with norms after attention and MLP instead of before.
 #include "model/layer_parts.h"
 #include "model/tensor_parallel.h"
 

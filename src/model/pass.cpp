@@ -33,7 +33,7 @@ struct DeviceBatch {
   Context context;
 };
 
-// The batch and its context on every device of a pass.
+// Holds the batch and its context on every device of a pass.
 class DeviceBatches {
  public:
   DeviceBatches(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
@@ -52,11 +52,11 @@ class DeviceBatches {
   std::deque<DeviceBatch> made_;  // a deque, since references must stay valid
 };
 
-// Whether the last layer computes the rows that the head reads only. A router's balance loss counts all
-// tokens.
+// True if the last layer computes only the rows that the head reads. A router's balance loss counts all
+// tokens, so with experts it computes all rows.
 bool selects_rows_early(const Model& model) { return model.config.shape.experts == 0; }
 
-// Block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
+// Computes block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
                          DeviceBatch& here, const OnRouting& on_routing = {}) {
   here.context.on_routing = on_routing;
@@ -77,7 +77,8 @@ at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined(
 
 bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
-// Chunks of logits have the same bytes in all dtypes, where no float32 copy of 16-bit ones is needed.
+// Returns the rows of a chunk of logits. Chunks have the same size in bytes in all dtypes if 16-bit logits
+// need no float32 copy.
 std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix, double logit_cap) {
   const bool as_they_are =
       matrix.element_size() == 2 && ops::reads_16_bit_rows(matrix.device(), matrix.scalar_type(), logit_cap);
@@ -108,12 +109,12 @@ ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
 
 ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}, {}}; }
 
-// Each block has masks of its own.
+// Returns a block's dropout. Each block has a different seed, and so different masks.
 Dropout dropout_of(const PassOptions& options, std::size_t block) {
   return {options.dropout.rate, splitmix64(options.dropout.seed + block)};
 }
 
-// What a pass computes block i with, besides its tensors.
+// Sets the options with which a pass computes block i.
 void set_options(BlockWeights& weights, const Model& model, const PassOptions& options, std::size_t i) {
   weights.dropout = dropout_of(options, i);
   weights.fp8 = options.fp8 && model.table.blocks[i].kind == BlockKind::layer;
@@ -146,7 +147,8 @@ bool recomputes(const Model& model, const PassOptions& options, std::size_t bloc
                        model.config.shape.layers);
 }
 
-// What a block has gradients of: its trained tensors, then its input, if anything before it is trained.
+// Returns the tensors that a block has gradients of: its trained tensors, then its input if an earlier block
+// is trained.
 std::vector<at::Tensor> leaves_in(const SavedBlock& saved) {
   std::vector<at::Tensor> leaves;
   for (const NamedTensor& named : saved.weights.operands)
@@ -155,10 +157,10 @@ std::vector<at::Tensor> leaves_in(const SavedBlock& saved) {
   return leaves;
 }
 
-// Backpropagates through one block: adds to `gradients`, and returns the gradient of its input, undefined if
-// it has none. `routed_gradient`: of what a router computed, if the block has saved that. If the gradient
-// store's buffer is not ready, it is asked for last, since it may wait until the previous block's
-// reduce-scatter is done.
+// Backpropagates through one block. Adds to `gradients`, and returns the gradient of the block's input,
+// undefined if it has none. `routed_gradient` is the gradient of the router's output, if the block has saved
+// that. If the gradient store's buffer is not ready, it is asked for last, since that may wait until the
+// previous block's reduce-scatter is done.
 at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at::Tensor& output_gradient,
                             const at::Tensor& routed_gradient, GradientStore& gradients) {
   std::vector<at::Tensor> outputs = {saved.output}, output_gradients = {output_gradient};
@@ -173,7 +175,7 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
     const BlockWeights& sums = gradients.gradients(block);
     for (std::size_t i = 0; i < leaf_sums.size(); ++i) *leaf_sums[i] = sum_of(&sums.operands[i]);
   };
-  if (gradients.is_ready()) connect();  // products of weight gradients are added at once
+  if (gradients.is_ready()) connect();  // weight gradients are added as soon as they are computed
   const std::vector<at::Tensor> inputs = leaves_in(saved);
   std::vector<at::Tensor> found;
   if (!inputs.empty())
@@ -184,7 +186,7 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
   return found.size() > leaf_sums.size() ? found.back() : at::Tensor();
 }
 
-// The blocks in order, then the head's scores.
+// Runs the blocks in order, then computes the head's scores.
 template <class Compute, class Score>
 ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
                                  const PassOptions& options, const Compute& compute,
@@ -206,7 +208,7 @@ ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& 
   return score_rows(*head, head_input(model, *head, *matrix, here.batch, x, options));
 }
 
-// Calls `add` with where the gradients of the head's matrix and bias belong.
+// Calls `add` with the buffers that the gradients of the head's matrix and bias belong in.
 template <class Add>
 void add_head_gradients(const Model& model, GradientStore& gradients, std::size_t last, at::Device device,
                         const Add& add) {
@@ -223,7 +225,8 @@ void add_head_gradients(const Model& model, GradientStore& gradients, std::size_
   if (is_elsewhere) of_matrix.add(sums.matrix.tensor.to(of_matrix.tensor.device()));
 }
 
-// The gradients of the head's matrix and bias, if they are not there yet; returns that of the normed rows.
+// Computes the gradients of the head's matrix and bias, if they are not there yet. Returns the gradient of
+// the normed rows.
 at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                          SavedActivations& saved, const at::Tensor& grad_log_probs,
                          GradientStore& gradients) {
@@ -269,7 +272,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved, const std::optional<EarlyGradients>& early) {
   const bool balanced = options.router_aux_loss_coef > 0;
-  bool trains = false;  // anything in the blocks so far
+  bool trains = false;  // true once a block has trained tensors
   ops::ResponseScores scores = pass_forward(
       model, store, batch, options,
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {

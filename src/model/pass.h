@@ -14,55 +14,56 @@
 namespace dpo::model {
 
 struct PassOptions {
-  bool entropy = false;                      // of the next token's distribution, for metrics
-  std::int64_t recomputed_layers = 0;        // activation checkpointing: they save their inputs only
+  bool entropy = false;                // compute the entropy of the next token's distribution, for metrics
+  std::int64_t recomputed_layers = 0;  // layers with activation checkpointing, which save only their inputs
   std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
-  Dropout dropout = {};                      // of adapters; its seed is that of this pass
-  bool fp8 = false;                          // products of layers in 8-bit floats, see ops::linear
-  double router_aux_loss_coef = 0;           // of the balance loss, which a pass with gradients then computes
+  Dropout dropout = {};                      // of adapters, with the seed of this pass
+  bool fp8 = false;                          // matmuls of layers in FP8, see ops::linear
+  double router_aux_loss_coef = 0;  // weight of the balance loss, which a pass with gradients then adds
 };
 
-// What a block saves for the backward pass. Autograd works inside one block only.
+// State that a block saves for the backward pass. Each block has its own autograd graph.
 struct SavedBlock {
   BlockWeights weights;    // leaves of the block's graph
-  at::Tensor input;        // a leaf too, if anything before it is trained; undefined for the embedding
+  at::Tensor input;        // a leaf too if an earlier block is trained; undefined for the embedding
   at::Tensor output;       // undefined if it is recomputed
   at::Tensor routed = {};  // with a balance loss: the router's probabilities, summed over tokens
 };
 
 struct SavedActivations {
   std::vector<SavedBlock> blocks;  // the head's output is the normed rows
-  at::Tensor lse;                  // of the head's logits
+  at::Tensor lse;                  // log-sum-exp of the head's logits
   at::Tensor last_logits;          // see ops::ResponseScores
-  at::Tensor rows_gradient;        // of the normed rows, if the head's backward pass is done
-  BalanceLoss balance;             // of all layers, if options.router_aux_loss_coef > 0
+  at::Tensor rows_gradient;        // gradient of the normed rows, if the head's backward pass is done
+  BalanceLoss balance;             // over all layers, if options.router_aux_loss_coef > 0
 };
 
-// The scores of the forest's responses. An empty forest has none, but asks the store for every block like any
-// other: ranks that shard weights take part in every pass.
+// Returns the scores of the forest's responses. An empty forest has none but still asks the store for every
+// block, because ranks that shard weights take part in every pass.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options);
 
-// Gradients of a loss that do not depend on the log-probabilities, as those of SFT.
+// Gradients that are known before the forward pass, because they do not depend on the log-probabilities
+// (SFT).
 struct EarlyGradients {
   at::Tensor of_log_probs;
   GradientStore& gradients;
 };
 
-// The same; `saved` receives what backward() needs. With early gradients the head's backward pass is part of
-// it, so that its logits are computed once, unless its vocabulary is sharded.
+// Also fills `saved` with what backward() needs. With early gradients the head's backward pass runs here, so
+// that its logits are computed once, unless its vocabulary is sharded.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
                             SavedActivations& saved, const std::optional<EarlyGradients>& early = {});
 
 // Adds the gradients of sum(grad_log_probs * log_probs), plus those of the balance loss times its
-// coefficient, to `gradients`. `saved` is freed block by block. After a forward pass with early gradients
-// both must be the same.
+// coefficient, to `gradients`. Frees `saved` block by block. After a forward pass with early gradients,
+// `grad_log_probs` and `gradients` must be the ones given there.
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);
 
-// The logits of every token of the forest, [tokens, vocabulary]: for tests and small batches.
+// Returns the logits of every token of the forest, [tokens, vocabulary]. Meant for tests and small batches.
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch);
 
-// The same with weights that this process holds.
+// Overloads for weights that this process holds whole.
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,
                             const PassOptions& options);
 at::Tensor all_logits(const Model& model, const Weights& weights, const Batch& batch);

@@ -70,7 +70,7 @@ at::Tensor filter_logits(const at::Tensor& logits, const SamplingOptions& option
 at::Tensor draw_tokens(const at::Tensor& logits, std::span<const double> numbers) {
   const at::Tensor sums = at::cumsum(at::softmax(logits, 1, at::kDouble), 1);
   const at::Tensor all = sums.narrow(1, sums.size(1) - 1, 1);
-  // Below the total, so that the token found has a probability above 0.
+  // Stays below the total, so that the token found has a probability above 0.
   const at::Tensor wanted = (at::tensor(numbers, at::kDouble).to(logits.device()).unsqueeze(1) * all)
                                 .minimum(all * (1 - std::numeric_limits<double>::epsilon()));
   return at::searchsorted(sums, wanted, /*out_int32=*/false, /*right=*/true).squeeze(1).cpu();

@@ -12,13 +12,13 @@
 namespace dpo::model {
 namespace {
 
-constexpr std::int64_t kByteAlignment = 128;  // as of tensors in a flat buffer of 16 bits
+constexpr std::int64_t kByteAlignment = 128;  // as for tensors in a flat buffer of 16 bits
 
 std::int64_t to_alignment(std::int64_t bytes) {
   return (bytes + kByteAlignment - 1) / kByteAlignment * kByteAlignment;
 }
 
-// Tensors that will be one buffer of bytes.
+// Collects tensors that will be one buffer of bytes.
 class Bytes {
  public:
   SmallBlock::Stored add(const at::Tensor& tensor) {
@@ -49,7 +49,7 @@ at::Tensor view_of(const at::Tensor& bytes, const SmallBlock::Stored& stored) {
   return bytes.narrow(0, stored.bytes.from, stored.bytes.count).view(stored.type);
 }
 
-// What a tensor-parallel rank holds of a matrix.
+// Returns a tensor-parallel rank's part of a matrix.
 ops::SmallMatrix part_of_matrix(const ops::SmallMatrix& matrix, const TensorInfo& tensor,
                                 const LocalTensor& local, const Layout& layout) {
   if (layout.tensor_ranks == 1) return matrix;
@@ -60,7 +60,8 @@ ops::SmallMatrix part_of_matrix(const ops::SmallMatrix& matrix, const TensorInfo
                      block_on_ranks(tensor, layout.tensor_ranks, ops::kNf4Block));
 }
 
-// The elements of a tensor that a tensor-parallel rank holds, from the flat buffer of the whole block.
+// Returns the elements of a tensor that a tensor-parallel rank holds, from the flat buffer of the whole
+// block.
 at::Tensor local_values(const at::Tensor& whole, const LocalTensor& from, const LocalTensor& local) {
   const at::Tensor values = whole.narrow(0, from.start, from.count()).view({local.repeats, -1});
   std::vector<at::Tensor> parts;

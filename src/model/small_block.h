@@ -9,8 +9,8 @@
 
 namespace dpo::model {
 
-// A frozen block with its matrices in few bits: where everything is in its bytes, and where it belongs in its
-// flat buffer of values. The bytes are one buffer, so that ranks can shard it.
+// Layout of a frozen block with quantized matrices: where each tensor is in the block's bytes, and where it
+// belongs in the flat buffer of values. The bytes are one buffer, so that ranks can shard it.
 struct SmallBlock {
   // A tensor in the bytes.
   struct Stored {
@@ -24,28 +24,28 @@ struct SmallBlock {
     ops::SmallMatrix matrix;  // views of the bytes, unless this rank has only its shard of them
   };
   std::vector<Part> matrices;
-  std::vector<Range> others;  // where the other tensors are in the flat buffer
+  std::vector<Range> others;  // ranges of the other tensors in the flat buffer
   Stored other_values;
-  at::Tensor values = {};                 // a view of these, likewise
-  std::int64_t size = 0, shard_size = 0;  // of all bytes, and of a rank's
+  at::Tensor values = {};  // view of the bytes of `other_values`, unless this rank has only its shard of them
+  std::int64_t size = 0, shard_size = 0;  // bytes, in all and on one rank
 };
 
-// For each tensor of a block, the matrix in few bits that the model's files have, if they have one. Empty if
-// they have none in any block.
+// Quantized matrices of a block in the model's files: one entry for each tensor, nullopt for a tensor that is
+// not quantized there. Empty if the files have none in any block.
 using StoredMatrices = std::vector<std::optional<ops::SmallMatrix>>;
 
-// What a rank holds of a block: with its matrices in few bits, if it has any that may be (may_be_small). This
-// process must have the block whole: a part of a matrix keeps the values that it has in the whole, whose
-// scales depend on all of it. `stored`: these are taken as they are, and the other matrices are not
-// quantized.
+// Returns a rank's part of a block, with those of its matrices quantized that may be (may_be_small). This
+// process must have the whole block: scales depend on the whole matrix, and a part of a matrix keeps the
+// values that it has in the whole. If `stored` is given, its matrices are used unchanged and no other matrix
+// is quantized.
 BlockWeights to_small(const BlockWeights& whole, const Block& block, ops::SmallDtype dtype,
                       const Layout& layout = {}, const StoredMatrices& stored = {});
 
-// A block like that one over other bytes, which are not sharded.
+// Returns a block with the layout `like` over other bytes, which must not be sharded.
 BlockWeights small_views(const at::Tensor& bytes, const SmallBlock& like);
 
-// Writes all tensors of such a block into its flat buffer, which is not sharded. Padding is left as it is:
-// nothing reads that of frozen weights.
+// Writes all tensors of a quantized block into its flat buffer, which must not be sharded. Padding is left as
+// it is, since nothing reads the padding of frozen weights.
 void from_small(const BlockWeights& weights, const at::Tensor& flat);
 
 }  // namespace dpo::model

@@ -7,8 +7,9 @@
 
 namespace dpo::model {
 
-// Where the weights of a model live: on this device, sharded over ranks, or spread over devices. A pass asks
-// for one block after the other and releases each; the rest of it does not depend on the kind of store.
+// Gives a pass the weights of a model, which may be on this device, sharded over ranks, or spread over
+// devices. A pass asks for one block after the other and releases each. Nothing else in a pass depends on the
+// kind of store.
 class Store {
  public:
   virtual ~Store() = default;
@@ -17,15 +18,15 @@ class Store {
   virtual at::Device device(std::size_t block) const = 0;
   virtual at::ScalarType dtype() const = 0;
 
-  // The weights of a block, until release(). `next` is the block that will be asked for after it, so that it
-  // can be prefetched.
+  // Returns the weights of a block, valid until release(). `next` is the block that will be asked for after
+  // it, so that it can be prefetched.
   virtual const BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) = 0;
   virtual void release(std::size_t block) = 0;
-  // After a pass: what was gathered may be freed.
+  // Called after a pass: gathered weights may be freed.
   virtual void end_pass() = 0;
 };
 
-// The weights of a block while they are in use.
+// Holds the weights of a block while they are in use.
 class Lease {
  public:
   Lease(Store& store, std::size_t block, std::optional<std::size_t> next)
@@ -45,20 +46,20 @@ class Lease {
   const BlockWeights& weights_;
 };
 
-// Where gradients are summed.
+// Accumulates gradients.
 class GradientStore {
  public:
   virtual ~GradientStore() = default;
 
-  // The sums of a block, to which a pass adds until it calls complete().
+  // Returns the sums of a block, to which a pass adds until it calls complete().
   virtual BlockWeights& gradients(std::size_t block) = 0;
-  // Whether gradients() returns at once. Otherwise it may wait for the reduction of another block, and should
+  // True if gradients() returns at once. Otherwise it may wait for the reduction of another block, and should
   // be called when the block's gradients are computed.
   virtual bool is_ready() const { return true; }
   virtual void complete(std::size_t block) = 0;
 };
 
-// Weights and gradients that this process holds whole.
+// Stores for weights and gradients that this process holds whole.
 class ResidentStore : public Store {
  public:
   explicit ResidentStore(const Weights& weights) : weights_(weights) {}

@@ -20,7 +20,7 @@ at::Tensor all_reduced(const TensorGroup& group, const at::Tensor& x) {
 }
 
 struct CopyToTensorParallel : torch::autograd::Function<CopyToTensorParallel> {
-  // Holds the group in the autograd graph.
+  // Keeps the group alive in the autograd graph.
   struct Holder : torch::CustomClassHolder {
     explicit Holder(TensorGroup held) : group(std::move(held)) {}
     TensorGroup group;
@@ -45,7 +45,7 @@ struct ReduceFromTensorParallel : torch::autograd::Function<ReduceFromTensorPara
   static variable_list backward(AutogradContext*, variable_list grads) { return {grads[0], Variable()}; }
 };
 
-// Rows of the vocabulary on each rank; the last one may have fewer.
+// Returns the rows of the vocabulary on each rank. The last rank may have fewer.
 std::int64_t rows_each(const TensorGroup& group, std::int64_t vocabulary) {
   return (vocabulary + group->size() - 1) / group->size();
 }

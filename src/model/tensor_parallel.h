@@ -1,5 +1,5 @@
-// Tensor parallelism: what a rank exchanges with the others of its tensor-parallel group. Without a group
-// each of these is the identity.
+// Declares the communication within a rank's tensor-parallel group. Without a group none of these functions
+// communicates.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,28 +8,28 @@
 
 namespace dpo::model {
 
-// Before the sharded part of a layer (Megatron's copy_to_tensor_model_parallel_region): the identity, whose
+// Begins the sharded part of a layer (Megatron's copy_to_tensor_model_parallel_region): the identity, whose
 // backward pass sums the gradient over ranks.
 at::Tensor copy_to_tensor_parallel(const BlockWeights& weights, const at::Tensor& x);
 
-// After it (Megatron's reduce_from_tensor_model_parallel_region): the sum of x over ranks, whose backward
-// pass is the identity.
+// Ends the sharded part of a layer (Megatron's reduce_from_tensor_model_parallel_region): sums x over ranks.
+// Its backward pass is the identity.
 at::Tensor reduce_from_tensor_parallel(const BlockWeights& weights, const at::Tensor& x);
 
-// The sum over ranks in place, outside autograd.
+// Sums x over ranks in place, outside autograd.
 void all_reduce_over_tensor_group(const BlockWeights& weights, const at::Tensor& x);
 
-// The first row of this rank's shard of the vocabulary; none without a group.
+// Returns the first row of this rank's shard of the vocabulary, or nullopt without a group.
 std::optional<std::int64_t> first_vocabulary_row(const BlockWeights& weights, std::int64_t vocabulary);
 
-// Embeddings of tokens, where ranks shard the vocabulary.
+// Looks up the embeddings of tokens, also if ranks shard the vocabulary.
 at::Tensor embed_tokens(const BlockWeights& weights, std::string_view name, const Context& context,
                         std::int64_t vocabulary);
 
-// The log-sum-exp over the whole vocabulary from those over every rank's shard, in place.
+// Combines the log-sum-exps over every rank's shard into that over the whole vocabulary, in place.
 void combine_lse(const BlockWeights& weights, const at::Tensor& lse);
 
-// The logits of the whole vocabulary, [rows, vocabulary], from those of every rank's shard.
+// Returns the logits of the whole vocabulary, [rows, vocabulary], from those of every rank's shard.
 at::Tensor gather_logits(const BlockWeights& weights, const at::Tensor& logits, std::int64_t vocabulary);
 
 }  // namespace dpo::model

@@ -18,8 +18,9 @@ const NamedTensor& named_tensor(const BlockWeights& block, std::string_view name
   throw std::logic_error("no tensor '" + std::string(name) + "' in this block");
 }
 
-// The ranks of a tensor-parallel group compute a part of each product. What every rank has whole, A or B, is
-// used for all parts: its gradient is the sum over ranks.
+// Returns the LoRA of NAME.weight, or nullopt if it has none. The ranks of a tensor-parallel group each
+// compute a part of the matmul. A tensor that every rank has whole (A or B) is used for all parts, so its
+// gradient is the sum over ranks.
 std::optional<Lora> lora_of(const BlockWeights& block, const std::string& name) {
   const NamedTensor* const a = block.find(name + ".lora_A.weight");
   if (!a) return std::nullopt;
@@ -39,7 +40,7 @@ std::optional<Lora> lora_of(const BlockWeights& block, const std::string& name) 
   return lora;
 }
 
-// Tensors [first, last) of a block, which have one shape, as one tensor.
+// Views tensors [first, last) of a block, which have the same shape, as one tensor.
 NamedTensor stack_view(const at::Tensor& flat, const Block& block, const LocalBlock& local, std::size_t first,
                        std::size_t last) {
   const LocalTensor& one = local.tensors[first];
@@ -53,7 +54,7 @@ NamedTensor stack_view(const at::Tensor& flat, const Block& block, const LocalBl
           .parts = last - first};
 }
 
-// Tensors [first, last) of a block, which follow each other without padding, as the rows of one.
+// Views tensors [first, last) of a block, which follow each other without padding, as the rows of one tensor.
 NamedTensor joined_view(const at::Tensor& flat, const Block& block, const LocalBlock& local,
                         std::size_t first, std::size_t last) {
   std::vector<std::int64_t> shape = local.tensors[first].shape;
@@ -67,8 +68,8 @@ NamedTensor joined_view(const at::Tensor& flat, const Block& block, const LocalB
           .parts = last - first};
 }
 
-// Whether the tensors that are joined to NAME.weight follow each other without padding, and those of
-// NAME.bias too, if the block has them.
+// True if the tensors that are joined to NAME.weight follow each other without padding, and those of
+// NAME.bias do too, if the block has them.
 bool can_join(const Block& block, const LocalBlock& local, const std::string& name) {
   const auto stem = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
   for (std::size_t i = 0; i + 1 < block.tensors.size(); ++i) {
@@ -133,7 +134,8 @@ BlockWeights block_views(const at::Tensor& flat, const Block& block, const Layou
   return weights;
 }
 
-// A matrix with an adapter is a product of its own, not a part of one.
+// Splits joined and stacked operands that contain a tensor of the adapter: a matrix with an adapter needs a
+// separate matmul.
 std::vector<NamedTensor> separated(const BlockWeights& block, const BlockWeights& adapter) {
   const auto is_adapted = [&adapter](const NamedTensor& named) {
     const std::string module = named.name.substr(0, named.name.rfind('.'));

@@ -20,7 +20,7 @@ fused::GateUp halves_of(const at::Tensor& gate_up) {
   return {gate_up.narrow(-1, 0, width), gate_up.narrow(-1, width, width)};
 }
 
-// Of gate and up, or of both in one matrix.
+// Takes gate and up, or one matrix that holds both.
 struct GatedActivation : torch::autograd::Function<GatedActivation> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const std::optional<at::Tensor>& up,
                             std::int64_t activation) {

@@ -4,7 +4,7 @@
 
 namespace dpo::ops {
 
-// a + b + c, with the same bits; on a GPU in one pass over memory. Differentiable.
+// Returns a + b + c, bit-identical to LibTorch's. A GPU does it in one pass over memory. Differentiable.
 at::Tensor add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c);
 
 }  // namespace dpo::ops

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNoKeys = -std::numeric_limits<double>::infinity();
 
-// The queries whose segment of keys is empty. Kernels disagree about what those get.
+// Returns the queries whose segment of keys is empty. Kernels disagree about their results.
 at::Tensor queries_without_keys(const AttentionCall& call) {
   std::vector<std::int64_t> found;
   for (std::size_t i = 0; i + 1 < call.keys.starts.size(); ++i)
@@ -27,8 +27,8 @@ bool is_half(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBFloat16 || tensor.scalar_type() == at::kHalf;
 }
 
-// LibTorch's kernels for GPUs have no soft cap. The memory-efficient one, of float32, has no window in its
-// backward pass and reads heads of whole 16 bytes.
+// LibTorch's GPU kernels have no soft cap. Its memory-efficient one, used for float32, has no window in its
+// backward pass and needs heads that are multiples of 16 bytes.
 bool needs_products(const AttentionCall& call) {
   constexpr std::int64_t kElements = 4;  // in 16 bytes
   const bool is_efficient = call.options.window == 0 && call.q.size(2) % kElements == 0;

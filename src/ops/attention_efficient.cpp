@@ -1,5 +1,5 @@
-// CUDA in float32: LibTorch's memory-efficient attention over packed segments. Its log-sum-exp is padded by
-// segment, and it has no grouped-query attention.
+// Attention in float32 on CUDA: LibTorch's memory-efficient attention over packed segments. Its log-sum-exp
+// is padded per segment, and it has no grouped-query attention.
 #include <limits>
 
 #include <ATen/ops/_efficient_attention_backward.h>
@@ -19,7 +19,7 @@ enum MaskType : std::int64_t { kNoMask = 0, kCausal = 1 };
 
 constexpr std::int64_t kLsePadding = 32;
 
-// The segment of each token, and its position in it.
+// The segment of each token, and the token's position in it.
 struct TokenIndex {
   at::Tensor segment, position;
 };

@@ -1,5 +1,5 @@
-// CUDA in bfloat16 and float16: LibTorch's flash attention over packed segments. Only LibTorch's headers are
-// needed, so this compiles without CUDA too.
+// Attention in bfloat16 and float16 on CUDA: LibTorch's flash attention over packed segments. This needs only
+// LibTorch's headers, so it compiles without CUDA too.
 #include <algorithm>
 
 #include <ATen/ops/_flash_attention_backward.h>
@@ -13,7 +13,8 @@
 namespace dpo::ops {
 namespace {
 
-// The kernels require a head dimension that is a multiple of 8; zeros change nothing.
+// Pads the head dimension with zeros to a multiple of 8, as the kernels require. Zeros do not change the
+// result.
 at::Tensor padded(const at::Tensor& x) {
   const std::int64_t rest = x.size(-1) % 8;
   return rest == 0 ? x : at::pad(x, {0, 8 - rest});
@@ -34,7 +35,7 @@ std::optional<std::int64_t> keys_after(const AttentionCall& call) {
 }  // namespace
 
 AttentionOutput attend_flash(const AttentionCall& call) {
-  // At most one query: LibTorch takes that for exactly one in every segment, where a segment may have none.
+  // LibTorch takes a maximum of 1 to mean exactly one query per segment, but a segment may have none.
   const std::int64_t longest = std::max<std::int64_t>(call.queries.longest, 2);
   const auto result =
       at::_flash_attention_forward(padded(call.q), padded(call.k), padded(call.v), call.queries.device_starts,

@@ -1,4 +1,4 @@
-// The implementations of attend() and attend_backward(), one for each kind of device and precision.
+// Declares the implementations of attend() and attend_backward(), one per kind of device and precision.
 #pragma once
 
 #include "ops/attention.h"
@@ -15,17 +15,17 @@ struct AttentionCall {
   std::int64_t groups() const { return q.size(1) / k.size(1); }
 };
 
-// The CPU; and on every device soft caps, and windows in float32.
+// Used on the CPU. Other devices use it for soft caps and for windows in float32.
 AttentionOutput attend_by_products(const AttentionCall& call);
 AttentionGradients attend_by_products_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                                const AttentionOutput& total);
 
-// CUDA in bfloat16 and float16.
+// Used on CUDA in bfloat16 and float16.
 AttentionOutput attend_flash(const AttentionCall& call);
 AttentionGradients attend_flash_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                          const AttentionOutput& total);
 
-// CUDA in float32, without a window.
+// Used on CUDA in float32 without a window.
 AttentionOutput attend_efficient(const AttentionCall& call);
 AttentionGradients attend_efficient_backward(const AttentionCall& call, const at::Tensor& grad_out,
                                              const AttentionOutput& total);

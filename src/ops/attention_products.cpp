@@ -1,8 +1,8 @@
-// Matrix products over a few queries of a segment at a time, so that memory stays linear in tokens: on the
-// CPU, and for what LibTorch's kernels for GPUs do not have.
+// Attention by matmuls over a few queries of a segment at a time, so that memory stays linear in tokens. Used
+// on the CPU, and for cases that LibTorch's GPU kernels do not support.
 //
 // LibTorch has flash attention for the CPU too, but in bfloat16 it compiles and caches a kernel for every new
-// shape. Segments are as long as texts are, so it kept compiling, and memory grew with every step.
+// shape. Segments have as many lengths as texts do, so it kept compiling, and memory grew with every step.
 #include <atomic>
 #include <functional>
 #include <limits>
@@ -29,10 +29,11 @@ Range range_of(const Segments& segments, std::int64_t i) {
   return {segments.starts[index], segments.starts[index + 1] - segments.starts[index]};
 }
 
-// Calls work(i) for every segment; on the CPU each thread takes the next one: their lengths differ widely.
+// Calls work(i) for every segment. On the CPU each thread takes the next free one, because lengths differ
+// widely.
 void for_each_segment(const AttentionCall& call, const std::function<void(std::int64_t)>& work) {
   const std::int64_t count = call.queries.count();
-  if (count == 1 || !call.q.is_cpu()) {  // then the products themselves divide the work
+  if (count == 1 || !call.q.is_cpu()) {  // then the matmuls themselves are parallel
     for (std::int64_t i = 0; i < count; ++i) work(i);
     return;
   }
@@ -44,15 +45,15 @@ void for_each_segment(const AttentionCall& call, const std::function<void(std::i
                    });
 }
 
-// Queries at a time: on the CPU their scores stay in the cache.
+// Returns the number of queries per block. On the CPU their scores stay in the cache.
 std::int64_t queries_at_a_time(const AttentionCall& call) { return call.q.is_cpu() ? 64 : 1024; }
 
 at::ScalarType computed_type(const at::Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// [tokens, heads, head_dim] as [kv_heads, tokens * group, head_dim], in the precision of the products: for
-// each token, the heads that share a key head are adjacent.
+// Returns [tokens, heads, head_dim] as [kv_heads, tokens * group, head_dim] in the precision of the matmuls.
+// For each token, the heads that share a key head are adjacent.
 at::Tensor rows_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
   return x.narrow(0, range.start, range.length)
       .to(computed_type(x))
@@ -61,17 +62,17 @@ at::Tensor rows_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
       .flatten(1, 2);
 }
 
-// A view of some tokens of `x`, [tokens, heads, head_dim], as [kv_heads, tokens, group, head_dim].
+// Returns some tokens of `x`, [tokens, heads, head_dim], as a view, [kv_heads, tokens, group, head_dim].
 at::Tensor view_of(const at::Tensor& x, Range range, std::int64_t kv_heads) {
   return x.narrow(0, range.start, range.length).unflatten(1, {kv_heads, -1}).transpose(0, 1);
 }
 
-// The same of their log-sum-exps, [heads, tokens], as [kv_heads, tokens, group].
+// Returns some tokens of `lse`, [heads, tokens], as a view, [kv_heads, tokens, group].
 at::Tensor lse_view_of(const at::Tensor& lse, Range range, std::int64_t kv_heads) {
   return lse.narrow(1, range.start, range.length).unflatten(0, {kv_heads, -1}).transpose(1, 2);
 }
 
-// Calls work(queries of a block, the keys that some of them may see, mask) for the queries of a segment.
+// Calls work(block of queries, keys that some of them may see, mask) for the queries of a segment.
 template <class Work>
 void for_each_block(const AttentionCall& call, Range queries, Range keys, const Work& work) {
   const std::int64_t most = queries_at_a_time(call), window = call.options.window;

@@ -13,7 +13,7 @@
 namespace dpo::ops {
 namespace {
 
-// T is float or double; inlined, so that the loops are compiled for each instruction set.
+// T is float or double. The function is inlined, so that its loops are compiled for each instruction set.
 template <class T>
 [[gnu::always_inline]] inline T softmax_row(T* row, std::int64_t count, T scale) {
   T greatest[kLanes], sums[kLanes] = {};
@@ -59,13 +59,13 @@ void softmax_one_backward(double* scores, double* grads, std::int64_t count, dou
   softmax_row_backward(scores, grads, count, scale, lse, delta);
 }
 
-// c * tanh(scale * x / c).
+// Computes c * tanh(scale * x / c).
 template <class T>
 void cap_row(T* row, std::int64_t count, T scale, T cap) {
   for (std::int64_t i = 0; i < count; ++i) row[i] = cap * std::tanh(scale * row[i] / cap);
 }
 
-// The gradient of capped scores becomes that of the products, given the scores.
+// Turns the gradient of capped scores into the gradient of the dot products, given the capped scores.
 template <class T>
 void cap_row_backward(const T* capped, T* grads, std::int64_t count, T scale, T cap) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -114,7 +114,7 @@ void softmax_all_backward(const at::Tensor& scores, const at::Tensor& grads, con
   }
 }
 
-// On other devices: LibTorch's operators. True where a row may not attend.
+// Other devices use LibTorch's operators. Returns true where a row may not attend.
 at::Tensor masked_keys(const at::Tensor& scores, const AttentionMask& mask) {
   const auto options = scores.options().dtype(at::kLong);
   const at::Tensor last =

@@ -1,4 +1,4 @@
-// The softmax of attention and its gradient, between the matrix products: on the CPU one pass over each row.
+// The softmax of attention scores and its gradient. The CPU makes one pass over each row.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace dpo::ops {
 
-// Which keys a row of scores may attend to. Rows are ordered by query, then by the `group` heads that share a
-// key head.
+// The keys that each row of scores may attend to. Rows are ordered by query, then by the `group` heads that
+// share a key head.
 struct AttentionMask {
-  std::int64_t last_key = 0;  // of the first query, if `causal`; may be beyond the keys or before them
+  std::int64_t last_key = 0;  // of the first query if `causal`; may be beyond the keys or before them
   std::int64_t group = 1;
   bool causal = false;
   std::int64_t window = 0;  // see AttentionOptions
@@ -28,14 +28,15 @@ struct AttentionMask {
   }
 };
 
-// scores is [heads, rows, keys], float32 or float64 and contiguous. In place: each row becomes the softmax of
-// its unmasked scores, scaled and capped, and 0 elsewhere. lse, [heads, rows], receives the log-sum-exp.
+// Replaces each row of scores, in place, by the softmax of its scaled and capped scores; masked ones become
+// 0. scores is [heads, rows, keys], contiguous float32 or float64. lse, [heads, rows], receives the
+// log-sum-exp.
 void softmax_rows(const at::Tensor& scores, const AttentionMask& mask, const AttentionOptions& options,
                   const at::Tensor& lse);
 
-// Recomputes the softmax from a known lse, and turns `grads`, the gradient of each attention weight, into
-// that of each product of query and key. `delta`, [heads, rows], is the sum of weight times gradient over the
-// row.
+// Recomputes the softmax in `scores` from a known lse. Turns `grads` from the gradient of the attention
+// weights into the gradient of the query-key dot products. `delta`, [heads, rows], is each row's sum of
+// weight times gradient.
 void softmax_rows_backward(const at::Tensor& scores, const at::Tensor& grads, const AttentionMask& mask,
                            const AttentionOptions& options, const at::Tensor& lse, const at::Tensor& delta);
 

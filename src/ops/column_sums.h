@@ -4,9 +4,9 @@
 
 namespace dpo::ops {
 
-// The sums of a matrix's columns, added in float32 or better: in the matrix's dtype, or in another one. On a
-// GPU they are added in a fixed order by a kernel of our own, since LibTorch's reads a tall matrix at a
-// fraction of the memory's speed. Not differentiable.
+// Returns the sums of a matrix's columns, in the matrix's dtype or in `dtype`. They are added in float32 or
+// better. On a GPU our own kernel adds them in a fixed order: LibTorch's reads a tall matrix at a fraction of
+// the memory bandwidth. Not differentiable.
 at::Tensor column_sums(const at::Tensor& matrix);
 at::Tensor column_sums(const at::Tensor& matrix, at::ScalarType dtype);
 

@@ -17,7 +17,7 @@
 namespace dpo::ops {
 namespace {
 
-// CPU: one pass over the keys of each head, without a call into the tensor library for every sample.
+// The CPU makes one pass over the keys of each head, without calling the tensor library for every sample.
 
 #define DPO_INLINE inline __attribute__((always_inline))
 
@@ -49,10 +49,10 @@ struct Rows {
 
 struct HeadTask {
   const float* q;
-  Rows parts[2];  // the prompt's and the sample's own
+  Rows parts[2];  // the prompt's rows and the sample's own
   float scale, soft_cap;
   std::int64_t head_dim;
-  float* scores;  // room for one number per key
+  float* scores;  // buffer, one number per key
   float* out;
 };
 
@@ -77,7 +77,7 @@ DPO_INLINE void attend_head(const HeadTask& task) {
 void attend_head_plain(const HeadTask& task) { attend_head(task); }
 
 #if defined(__x86_64__)
-// The same with instructions that most processors have; the program itself is built for all of them.
+// Compiled for instructions that most processors have; the program itself is built for all processors.
 __attribute__((target("avx2,fma"))) void attend_head_wide(const HeadTask& task) { attend_head(task); }
 
 auto attend_head_here() {
@@ -90,7 +90,7 @@ auto attend_head_here() { return attend_head_plain; }
 
 #undef DPO_INLINE
 
-// How many of a sample's own keys, from the last, and of its prompt's its new token sees.
+// Numbers of keys that a new token sees: of its sample's own and of its prompt, from the last one back.
 struct Reach {
   std::int64_t own, prompt;
 };
@@ -101,7 +101,7 @@ Reach reach_of(const DecodeKeys& keys, const AttentionOptions& options) {
   return {own, options.window - own};
 }
 
-// The last `most` rows.
+// Returns the last `most` rows, or all if there are fewer.
 Rows last_rows(const Rows& rows, std::int64_t most) {
   const std::int64_t count = std::min(rows.count, most), skipped = (rows.count - count) * rows.stride;
   return {rows.keys + skipped, rows.values + skipped, count, rows.stride};
@@ -157,13 +157,14 @@ at::Tensor decode_cpu(const at::Tensor& q, const DecodeKeys& keys, const Segment
   return out.to(q.scalar_type());
 }
 
-// Attention to the samples' own keys, equally many for every sample: one batched matrix product.
+// Attends to the samples' own keys with one batched matmul, because every sample has equally many.
 AttentionOutput attend_own(const at::Tensor& q, const DecodeKeys& keys, const AttentionOptions& options) {
   const std::int64_t seen = reach_of(keys, options).own;
   const at::Tensor queries =
       q.unflatten(1, {keys.own_k.size(1), -1});  // [samples, kv_heads, group, head_dim]
   const auto filled = [&](const at::Tensor& cache) { return cache.narrow(2, keys.own_tokens - seen, seen); };
-  // Float16 might not hold the products: queries are made smaller first, by a power of two, which is exact.
+  // The dot products might overflow float16, so queries are first scaled down by a power of two, which is
+  // exact.
   const double power = std::exp2(std::floor(std::log2(options.scale)));
   const at::Tensor scores = at::matmul(queries * power, filled(keys.own_k).transpose(2, 3))
                                 .to(at::kFloat)
@@ -174,7 +175,7 @@ AttentionOutput attend_own(const at::Tensor& q, const DecodeKeys& keys, const At
   return {at::matmul(weights, filled(keys.own_v)).flatten(1, 2), lse.flatten(1).t().contiguous()};
 }
 
-// Attention to the last `most` keys of each prompt.
+// Attends to the last `most` keys of each prompt.
 AttentionOutput attend_prompt_ends(const at::Tensor& q, const DecodeKeys& keys, const Segments& samples,
                                    const Segments& prompts, std::int64_t most,
                                    const AttentionOptions& options) {
@@ -195,7 +196,7 @@ AttentionOutput attend_prompt_ends(const at::Tensor& q, const DecodeKeys& keys, 
 
 at::Tensor for_decoding(const at::Tensor& prompts) {
   if (!prompts.is_cpu()) return prompts.contiguous();
-  // All keys of a head are contiguous: every step reads all of them.
+  // Each step reads all keys of a head, so they are contiguous.
   return prompts.to(at::kFloat).transpose(0, 1).contiguous().transpose(0, 1);
 }
 

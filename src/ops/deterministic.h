@@ -4,8 +4,8 @@
 
 namespace dpo::ops {
 
-// While it exists, LibTorch's attention adds up gradients in a fixed order on a GPU, so that an update gives
-// the same bits every time. Used around single calls: some operators throw in this mode although their order
+// While it exists, LibTorch's attention on a GPU adds gradients in a fixed order, so that an update gives the
+// same bits every time. It wraps single calls, because some operators throw in this mode although their order
 // is fixed.
 class Deterministic {
  public:
@@ -15,7 +15,7 @@ class Deterministic {
   Deterministic& operator=(const Deterministic&) = delete;
 
  private:
-  // The mode would also write NaN into every new tensor first: a pass over memory for nothing.
+  // The mode would also fill every new tensor with NaN, which costs a useless pass over memory.
   static void set(bool on, bool fill) {
     at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/false);
     at::globalContext().setDeterministicFillUninitializedMemory(fill);

@@ -21,7 +21,7 @@ std::filesystem::path folder_of_loaded_library() {
   return std::filesystem::canonical(info.dli_fname).parent_path().parent_path();
 }
 
-// NCCL is loaded with LibTorch, so its symbol is looked up: its header need not be installed.
+// Looks up NCCL's symbol, because NCCL is loaded with LibTorch and its header need not be installed.
 std::optional<std::string> nccl_version() {
   using GetVersion = int (*)(int*);
   const auto get_version = reinterpret_cast<GetVersion>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
@@ -49,7 +49,7 @@ void keep_freed_memory() {
 #ifdef __GLIBC__
   for (const char* name : {"MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"})
     if (std::getenv(name) != nullptr) return;  // set by the user
-  ::mallopt(M_MMAP_MAX, 0);                    // large blocks are mapped, and unmapped when they are freed
+  ::mallopt(M_MMAP_MAX, 0);                    // otherwise large blocks are mapped, and unmapped when freed
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }

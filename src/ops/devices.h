@@ -1,4 +1,4 @@
-// The LibTorch in use and the devices it sees.
+// Describes the LibTorch in use and the devices it sees.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,27 @@ struct TensorLibrary {
   std::filesystem::path folder;  // where the running program loaded it from
   std::string cpu_instructions;  // the widest in use: "AVX2", "AVX512", "SVE256", ...
   int threads = 0;
-  bool cuda_part = false;  // whether this program was built with it
+  bool cuda_part = false;  // this program was built with it
   std::optional<std::string> nccl_version;
 };
 
 TensorLibrary describe_tensor_library();
 
-// Peak memory in bytes: on a GPU of the caching allocator, on the CPU of the whole process.
+// Returns the peak memory in bytes: of the caching allocator on a GPU, of the whole process on the CPU.
 std::uint64_t peak_memory(bool on_gpu);
 
-// From now on the process keeps memory that it frees. On a CPU every microbatch allocates and frees the same
-// gigabytes, and a fifth of its time would go into clearing new pages.
+// Makes the process keep the memory that it frees. On a CPU every microbatch allocates and frees the same
+// gigabytes, and clearing new pages would take a fifth of its time.
 void keep_freed_memory();
 
 // Waits until the current GPU is idle, if there is one.
 void wait_for_gpu();
 
-// Whether this program was built with LibTorch's CUDA part.
+// True if this program was built with LibTorch's CUDA part.
 bool has_cuda_part();
 std::uint64_t peak_gpu_memory();
 
-// The GPUs to compute on, the same as the plan's.
+// Returns the GPUs to compute on, the same ones that the plan uses.
 std::vector<Gpu> list_gpus();
 inline std::int64_t gpu_count() { return static_cast<std::int64_t>(list_gpus().size()); }
 

@@ -18,8 +18,8 @@ bool has_both_parts(const ForestLayout& layout) {
   return layout.prompt_tokens() > 0 && layout.response_tokens() > 0;
 }
 
-// Whether our kernel over trees is the fastest, where it exists. Over long sequences without common prompts
-// LibTorch's flash attention is, except where ours has Hopper's products. Both were measured on an H200 only
+// True if our kernel over trees, where it exists, is the fastest. For long sequences without common prompts
+// LibTorch's flash attention is faster, unless ours uses Hopper's matmuls. Both were measured on an H200 only
 // (docs/benchmarks.md).
 bool suits_trees(const ForestLayout& layout, const at::Tensor& q) {
   constexpr std::int64_t kLong = 512;

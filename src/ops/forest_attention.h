@@ -11,35 +11,35 @@
 
 namespace dpo::ops {
 
-// The keys of attention within a window: every prompt's, then for every response the last ones of its prompt
-// that its window reaches and its own, as one sequence.
+// Keys of attention within a window. Each prompt is one sequence. Each response is one sequence too: the last
+// prompt tokens that its window reaches, then its own tokens.
 struct WindowKeys {
-  at::Tensor keys;    // int64: the token of each
-  Segments segments;  // of each of ForestLayout::sequences
+  at::Tensor keys;    // int64: the token of each key
+  Segments segments;  // one for each of ForestLayout::sequences
 };
 
-// The order of a forest's tokens: those of all prompts, then those of all responses.
+// The order of a forest's tokens: all prompts, then all responses.
 struct ForestLayout {
-  Segments sequences;  // every prompt and every response: each attends to itself, causally
-  Segments branches;   // the responses of each tree, counted from the first response token ...
-  Segments prompts;    // ... which attend to all of that tree's prompt
+  Segments sequences;  // every prompt and every response; each attends to itself, causally
+  Segments branches;   // the responses of each tree, counted from the first response token
+  Segments prompts;    // the prompts of the trees; all tokens of a branch attend to its prompt
 
   TreeTensors trees;
-  std::optional<WindowKeys> window;  // if some sequence is longer than the model's window
+  std::optional<WindowKeys> window;  // set if some sequence is longer than the model's window
 
   std::int64_t prompt_tokens() const { return prompts.tokens(); }
   std::int64_t response_tokens() const { return branches.tokens(); }
 };
 
-// The arguments are those of make_tree_tiles().
+// Takes the arguments of make_tree_tiles().
 ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
                          std::vector<std::int32_t> prompts, at::Device device);
 
 WindowKeys make_window(const ForestLayout& layout, std::int64_t window);
 
 // Causal attention of every token within its sequence; a response's sequence includes its prompt. A window is
-// ignored if layout->window is not set: then every sequence is within it.
-// q is [tokens, heads, head_dim]; k and v may have fewer heads (grouped). Differentiable.
+// ignored if layout->window is not set, because then it covers every sequence. q is [tokens, heads,
+// head_dim]; k and v may have fewer heads (grouped). Differentiable.
 at::Tensor forest_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::shared_ptr<const ForestLayout>& layout, AttentionOptions options);
 

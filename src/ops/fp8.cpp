@@ -12,7 +12,7 @@
 namespace dpo::ops {
 namespace {
 
-// Not divisions by the scale: a GPU's kernel multiplies too, since that is faster.
+// Multiplies by the reciprocal of the scale, because the GPU kernel does too: it is faster than dividing.
 Fp8Matrix quantized_rows(const at::Tensor& matrix) {
   const at::Tensor rows = matrix.to(at::kFloat);
   const at::Tensor scales =

@@ -1,6 +1,6 @@
-// Our own CUDA kernels (src/ops/cuda): one pass over memory where LibTorch's operators need several. Each
-// returns false and does nothing if it does not support the tensors, or if the program was built without
-// nvcc; the caller then uses LibTorch's operators.
+// Declares our own CUDA kernels (src/ops/cuda), which need one pass over memory where LibTorch's operators
+// need several. Each function returns false and does nothing if it does not support the tensors, or if the
+// program was built without nvcc. The caller then uses LibTorch's operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@
 
 namespace dpo::ops::fused {
 
-// Whether this program was built with them.
+// True if this program was built with the kernels.
 bool has_kernels();
 
 bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
@@ -30,29 +30,29 @@ bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::T
 bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
                          const at::Tensor& scale, std::int64_t first_row, double cap);
 
-// Adds to rows of `to` the sums of rows of `from`.
+// Adds sums of rows of `from` to rows of `to`.
 bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums);
 
 bool from_small(at::Tensor& into, const SmallMatrix& matrix);
 
-// Of a bfloat16 matrix; see ops/fp8.h.
+// Quantize a bfloat16 matrix; see ops/fp8.h.
 bool fp8_rows(Fp8Matrix& result, const at::Tensor& matrix);
 bool fp8_columns(Fp8Matrix& result, const at::Tensor& matrix);
 
-// Updates of float32 (whole or in two parts) or bfloat16 weights, with float32 or 16-bit gradients. The names
-// are those of torch.optim, except for weight decay: `l2` is added to the gradient, `decoupled` shrinks the
-// weights.
+// Arguments of an optimizer step on float32 (whole or split in two) or bfloat16 weights with float32 or
+// 16-bit gradients. Names follow torch.optim except for weight decay: `l2` is added to the gradient,
+// `decoupled` shrinks the weights.
 struct UpdateArguments {
   double lr = 0, l2 = 0;
-  double gradient_scale = 1;  // before anything else
+  double gradient_scale = 1;  // applied before anything else
   at::Tensor copy = {};       // receives the updated weights in its dtype, if defined
-  std::uint64_t seed = 0;     // of stochastic rounding, and
-  std::int64_t first = 0;     // the first element's number there (ops/state_math.h)
+  std::uint64_t seed = 0;     // of stochastic rounding
+  std::int64_t first = 0;     // index of the first element in stochastic rounding (ops/state_math.h)
 };
 
-// Weights, or an array of optimizer state: float32 or 16-bit values, or codes of 8 bits with the largest
+// Weights, or an array of optimizer state. Values are float32 or 16 bits, or 8-bit codes with the largest
 // magnitude of each group of kStateGroup and the 256 numbers that codes stand for. Weights may also be
-// float32 in two parts, of which `values` is the first.
+// float32 split in two, with the first part in `values`.
 struct StoredArray {
   at::Tensor values;
   at::Tensor absmax = {}, map = {};

@@ -23,7 +23,7 @@ bool is_flat_float(const at::Tensor& tensor) {
 
 float* floats(at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
-// The logits' rows as the kernels take them, if they support them.
+// Returns the logits' rows in the kernels' form, or nullopt if the kernels do not support them.
 std::optional<cuda::LogitRows> rows_of(const at::Tensor& logits, const at::Tensor& targets,
                                        std::int64_t first_row, double cap) {
   const auto type = type_of(logits);
@@ -60,7 +60,7 @@ bool is_aligned(const at::Tensor& tensor, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % bytes == 0;
 }
 
-// Whether the rows of a matrix can be read in packs of 16 bytes.
+// True if the rows of a matrix can be read in packs of 16 bytes.
 bool fits_packs(const at::Tensor& matrix) {
   return matrix.is_cuda() && matrix.scalar_type() == at::kBFloat16 && matrix.is_contiguous() &&
          matrix.size(1) % kFp8Multiple == 0 && is_aligned(matrix, 16);
@@ -79,7 +79,7 @@ cuda::ToFp8 fp8_call(Fp8Matrix& result, const at::Tensor& matrix) {
           .scales = floats(result.scales)};
 }
 
-// An array of state as the kernels take it, if they support it.
+// Returns an array of state in the kernels' form, or nullopt if the kernels do not support it.
 std::optional<cuda::State> state_of(const StoredArray& array) {
   const at::Tensor& values = array.values;
   if (!values.is_cuda() || !values.is_contiguous()) return std::nullopt;
@@ -98,11 +98,11 @@ std::optional<cuda::State> state_of(const StoredArray& array) {
   return state;
 }
 
-// The arrays of an update as the kernels take them, if they support them.
+// Returns the arrays of an update in the kernels' form, or nullopt if the kernels do not support them.
 std::optional<cuda::Update> update_of(const StoredArray& array, const at::Tensor& gradient,
                                       const UpdateArguments& arguments) {
   const at::Tensor& weights = array.values;
-  constexpr std::int64_t kWidth = 8;  // elements of a thread
+  constexpr std::int64_t kWidth = 8;  // elements per thread
   const at::Tensor& copy = arguments.copy;
   if (!is_flat(weights) || weights.scalar_type() == at::kHalf || !is_flat(gradient) ||
       (copy.defined() && !is_flat(copy)) || weights.numel() % kWidth != 0 ||

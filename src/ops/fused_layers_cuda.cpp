@@ -16,7 +16,7 @@ at::Tensor floats_like(const at::Tensor& x, at::IntArrayRef sizes) {
   return at::empty(sizes, x.options().dtype(at::kFloat));
 }
 
-// Undefined, or on the same device, of the same dtype and contiguous.
+// True if a tensor is undefined, or contiguous with the device and the dtype of x.
 bool matches(const at::Tensor& tensor, const at::Tensor& x) {
   return !tensor.defined() ||
          (tensor.device() == x.device() && tensor.scalar_type() == x.scalar_type() && tensor.is_contiguous());

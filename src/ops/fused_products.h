@@ -1,4 +1,4 @@
-// Products by cuBLASLt (ops/cuda/products.h), as in fused.h.
+// Declares matmuls by cuBLASLt (ops/cuda/products.h). As in fused.h, false means that nothing was done.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace dpo::ops::fused {
 
-// Whether the dtypes and the device are such that product() may compute it.
+// True if product() may support the dtypes and the device.
 bool supports_product(const at::Tensor& a, const at::Tensor& b);
 
-// out = a b, and `bias` added to every row if it is defined. `usual` computes the same with LibTorch, into
-// `out` too; the results have the same bits.
+// Computes out = a b, and adds `bias` to every row if it is defined. `usual` computes the same with LibTorch,
+// also into `out`. Both give the same bits.
 bool product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
              const std::function<void()>& usual);
 

@@ -18,7 +18,7 @@ std::optional<cuda::Operand> operand_of(const at::Tensor& matrix) {
   return std::nullopt;
 }
 
-// What is wrong or unusual is left to LibTorch.
+// Wrong or unusual tensors are left to LibTorch.
 bool fits(const at::Tensor& tensor, at::IntArrayRef sizes, const at::Tensor& a) {
   return tensor.sizes() == sizes && tensor.device() == a.device() && tensor.is_contiguous();
 }

@@ -1,5 +1,5 @@
-// Attention over all trees of a forest by one CUDA kernel (ops/cuda/trees.h), where LibTorch's need a call
-// for sequences, one for responses and their prompts, and a merge. For bfloat16 and common sizes of heads.
+// Declares one CUDA kernel for attention over all trees of a forest (ops/cuda/trees.h), in bfloat16 for
+// common head sizes. LibTorch needs a call for sequences, one for responses and their prompts, and a merge.
 #pragma once
 
 #include "ops/attention.h"
@@ -7,13 +7,13 @@
 
 namespace dpo::ops::fused {
 
-// Whether this program has them for a device: a GPU of compute capability 8.0 or newer.
+// True if this program has the kernels for a device: a GPU of compute capability 8.0 or newer.
 bool has_tree_kernels(at::Device device);
 
-// Whether they are the fastest for these queries in long sequences without common prompts too.
+// True if the kernels are the fastest even for long sequences without common prompts.
 bool suits_long_sequences(const at::Tensor& q);
 
-// Returns false and does nothing if it does not support the call.
+// Returns false and does nothing if the kernel does not support the call.
 bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const TreeTensors& trees, const AttentionOptions& options);
 

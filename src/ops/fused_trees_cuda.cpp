@@ -11,7 +11,7 @@
 namespace dpo::ops::fused {
 namespace {
 
-constexpr std::int64_t kElements = 8;  // of bfloat16 in 16 bytes
+constexpr std::int64_t kElements = 8;  // bfloat16 elements in 16 bytes
 
 bool has_aligned_rows(const at::Tensor& heads) {
   return heads.scalar_type() == at::kBFloat16 && heads.stride(2) == 1 && heads.stride(0) % kElements == 0 &&
@@ -26,7 +26,7 @@ bool supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, con
          options.window == 0 && options.scale > 0;
 }
 
-// The kernels take arrays that they read and that they write as one type.
+// The kernels use one type for the arrays that they read and the arrays that they write.
 cuda::TreeArray array_of(const at::Tensor& heads) {
   return {const_cast<void*>(heads.const_data_ptr()), heads.stride(0), heads.stride(1)};
 }
@@ -55,7 +55,7 @@ cuda::TreeAttention attention_of(const at::Tensor& q, const at::Tensor& k, const
           .scale = static_cast<float>(options.scale)};
 }
 
-// Whether they are all of one matrix, whose rows are as long as a token's stride.
+// True if all three are parts of one matrix whose rows are as long as a token's stride.
 bool share_a_matrix(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   return q.is_alias_of(k) && q.is_alias_of(v) && q.stride(0) == k.stride(0) && q.stride(0) == v.stride(0) &&
          q.numel() + k.numel() + v.numel() == q.size(0) * q.stride(0);

@@ -1,5 +1,5 @@
-// GELU in few instructions, for results of 16 bits: with LibTorch's formula a GPU waits for arithmetic rather
-// than for memory. The same code for kernels and for the test that compares it with std::erfc.
+// GELU in few instructions, for 16-bit results. With LibTorch's formula a GPU waits for arithmetic rather
+// than for memory. Kernels share this code with the test that compares it with std::erfc.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,8 @@
 
 namespace dpo::ops {
 
-// On a GPU one instruction, with a relative error of 2^-22; what is below the smallest normal number is 0.
+// Returns 2^x. A GPU uses one instruction, with a relative error of 2^-22, and returns 0 below the smallest
+// normal number.
 DPO_HOST_DEVICE inline float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float power;
@@ -19,9 +20,9 @@ DPO_HOST_DEVICE inline float fast_exp2(float x) {
 #endif
 }
 
-// The probability that a normally distributed number is below x. That of the tail beyond |x| is 2 to a
-// polynomial, since its logarithm is almost quadratic: with an absolute error of 8e-8, and a relative one of
-// 8e-5 down to -6. Farther away the polynomial falls faster than the logarithm does.
+// Returns the probability that a normally distributed number is below x. The tail beyond |x| is 2 to the
+// power of a polynomial, since its logarithm is almost quadratic. The absolute error is 8e-8, and the
+// relative one 8e-5 down to -6. Farther away the polynomial falls faster than the logarithm does.
 DPO_HOST_DEVICE inline float fast_normal_cdf(float x) {
   constexpr float kCoefficients[] = {-0.999999771F,   -1.15111752F,   -0.459101228F,
                                      -0.0528322067F,  0.00755456453F, -0.000506916887F,

@@ -1,4 +1,4 @@
-// Through LibTorch's interface of all accelerators: CUDA's own headers come with a toolkit, which a machine
+// Uses LibTorch's interface for all accelerators. CUDA's own headers come with a toolkit, which a machine
 // with a GPU need not have.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// Of the GPU that a tensor is on.
+// True if the tensor is on a Hopper GPU.
 bool is_hopper(const at::Tensor& tensor) {
   const std::vector<hardware::Gpu>& gpus = hardware::find_gpus().found;
   const auto index = static_cast<std::size_t>(tensor.device().index());
@@ -44,7 +44,7 @@ void for_each_group(const at::Tensor& ends, const Work& work) {
   }
 }
 
-// A product for each group.
+// Runs one matmul per group, for devices and dtypes without LibTorch's grouped kernel.
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weights,
                             const at::Tensor& ends) {

@@ -4,8 +4,8 @@
 
 namespace dpo::ops {
 
-// Every row of x, [rows, in], times the matrix of its group; `weights` are [groups, out, in]. The rows are
-// sorted by group: those of group i end before row ends[i], int32 [groups], and a group may have none.
+// Multiplies every row of x, [rows, in], by its group's matrix in `weights`, [groups, out, in]. Rows are
+// sorted by group: group i ends before row ends[i], int32 [groups]. Groups may be empty.
 at::Tensor grouped_linear(const at::Tensor& x, const at::Tensor& weights, const at::Tensor& ends);
 
 }  // namespace dpo::ops

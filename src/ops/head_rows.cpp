@@ -57,7 +57,7 @@ double sum_of_exps(const float* row, float largest, std::int64_t count) {
   return sum;
 }
 
-// The sum of d * e^d, where d is the distance to the largest.
+// Returns the sum of d * e^d, where d is the distance to the largest element.
 DPO_FOR_EACH_CPU
 double sum_of_weighted_exps(const float* row, float largest, std::int64_t count) {
   double sum = 0;
@@ -119,25 +119,25 @@ void for_each_row(const at::Tensor& logits, const Action& action) {
   });
 }
 
-// Whether the loops above support these logits.
+// True if the loops above support these logits.
 bool has_loop(const at::Tensor& logits) {
   return logits.is_cpu() && logits.is_contiguous() &&
          (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kBFloat16);
 }
 
-// The columns of a rank's shard: all, or those from `first` on.
+// The columns of a vocabulary shard: all of them, or those from `first` on.
 struct Columns {
   std::int64_t first = 0, count = 0;
 
-  // The target's column in the shard; none if another rank has it.
+  // Returns the target's column in the shard, or nullopt if another rank has it.
   std::optional<std::int64_t> of(std::int64_t target) const {
     const std::int64_t column = target - first;
     return column >= 0 && column < count ? std::optional(column) : std::nullopt;
   }
 };
 
-// The log-sum-exp of each row and its target's logit, from which the log-sum-exp is subtracted if
-// `normalize`.
+// The log-sum-exp of each row and the logit of its target. With `normalize` the log-sum-exp is subtracted
+// from the logit.
 struct RowResults {
   at::Tensor lse, targets, entropy;
 };
@@ -188,13 +188,13 @@ at::Tensor at_targets(const at::Tensor& logits, const at::Tensor& columns) {
   return logits.gather(1, columns.unsqueeze(1)).squeeze(1);
 }
 
-// lse - sum(p * logit), which is -sum(p * log p). The logits are overwritten.
+// Returns lse - sum(p * logit), which equals -sum(p * log p). Overwrites the logits.
 at::Tensor entropy_of(at::Tensor& logits, const at::Tensor& lse) {
   const at::Tensor probabilities = (logits - lse.unsqueeze(1)).exp_();
   return lse - logits.mul_(probabilities).sum(1);
 }
 
-// The targets as columns of a shard's logits, and which of them are in the shard.
+// The targets as columns of a shard's logits, and a mask of the targets in the shard.
 struct ShardTargets {
   at::Tensor columns, is_own;
 };
@@ -254,7 +254,7 @@ at::Tensor score_rows_backward(at::Tensor logits, const at::Tensor& targets, con
   const std::int64_t first = first_row.value_or(0);
   if (fused::score_rows_backward(logits, targets, lse, scale, first, cap)) return logits;
   logits = capped(logits, cap);
-  const at::Tensor slope = cap > 0 ? 1 - (logits / cap).square_() : at::Tensor();  // of the cap
+  const at::Tensor slope = cap > 0 ? 1 - (logits / cap).square_() : at::Tensor();  // derivative of the cap
   if (has_loop(logits)) {
     differentiate_by_loop(logits, targets, lse, scale, first);
   } else {

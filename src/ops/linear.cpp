@@ -44,7 +44,7 @@ struct Linear : torch::autograd::Function<Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const Bias& bias, bool transposed, const std::shared_ptr<GradientSum>& sum,
                             bool fp8) {
-    // Of a frozen weight nothing needs x.
+    // The backward pass needs x only for the weight gradient, so a frozen weight does not keep x.
     ctx->save_for_backward({weight.requires_grad() ? x : at::Tensor(), weight});
     ctx->saved_data["transposed"] = transposed;
     ctx->saved_data["fp8"] = fp8;

@@ -20,7 +20,7 @@ struct Chunk {
   std::int64_t start = 0, rows = 0;
 };
 
-// A long response is split too, so that memory does not depend on the data.
+// Splits long responses too, so that memory does not depend on the data.
 std::vector<Chunk> chunks_of(const HeadInput& input) {
   std::vector<Chunk> chunks;
   const std::int64_t rows = input.hidden.size(0);
@@ -33,12 +33,12 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
   return tensor.narrow(0, chunk.start, chunk.rows);
 }
 
-// In the precision of the weights; what is computed from them is float32 or better.
+// Computes logits in the precision of the weights. Values computed from them are float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
   return product(part(input.hidden, chunk), input.matrix, input.bias, /*transposed=*/false);
 }
 
-// segment_reduce rather than scatter_add: the same bits every time, also on a GPU.
+// Uses segment_reduce rather than scatter_add, because it gives the same bits every time, also on a GPU.
 at::Tensor sums_of_responses(const HeadInput& input, const at::Tensor& token_log_probs) {
   const at::Tensor weighted =
       input.row_weights.defined() ? token_log_probs * input.row_weights : token_log_probs;
@@ -62,7 +62,7 @@ ResponseScores empty_scores(const HeadInput& input, const ScoreOptions& options)
   return scores;
 }
 
-// Whether the logits were only read.
+// Returns true if the logits were only read.
 bool score_chunk(const HeadInput& input, const Chunk& chunk, at::Tensor logits, ResponseScores& scores) {
   const RowScores found =
       score_rows(std::move(logits), part(input.targets, chunk), scores.entropy.defined(), input.logit_cap);
@@ -75,7 +75,7 @@ bool score_chunk(const HeadInput& input, const Chunk& chunk, at::Tensor logits, 
 // The backward pass of the head, chunk by chunk.
 class HeadBackward {
  public:
-  // The chunks' log-sum-exps are read when they are added.
+  // `lse` is read by add(), so a chunk's values may be written after construction.
   HeadBackward(const HeadInput& input, const at::Tensor& lse, const at::Tensor& grad_log_probs,
                std::size_t chunks, HeadSums& sums)
       : input_(input),
@@ -102,7 +102,7 @@ class HeadBackward {
     if (matrix.tensor.defined()) matrix.add_product(gradient, part(input_.hidden, chunk));
   }
 
-  // After the last: the gradient of the hidden states.
+  // Must be called after the last chunk. Returns the gradient of the hidden states.
   at::Tensor finish() {
     if (wide_.tensor.defined()) sums_.matrix.add(wide_.tensor);
     return hidden_gradient_;

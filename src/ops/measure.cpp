@@ -15,12 +15,12 @@ namespace dpo::ops {
 namespace {
 
 constexpr double kSecondsOnCpu = 1;
-constexpr double kSecondsOnGpu = 3;  // it is faster while it is cool than in sustained use
+constexpr double kSecondsOnGpu = 3;  // long enough to warm up: a cool GPU is faster than in sustained use
 
-// Calls per second. A GPU gets several at a time, so that it is never idle.
+// Returns calls per second. A GPU gets several calls at a time, so that it is never idle.
 double calls_per_second(bool on_gpu, const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
-  call();  // warm-up: kernels are chosen, memory is allocated
+  call();  // warm-up: chooses kernels, allocates memory
   wait_for_gpu();
   const int together = on_gpu ? 10 : 1;
   const Clock::time_point start = Clock::now();
@@ -43,7 +43,7 @@ at::Tensor bytes_on(at::Device device, std::int64_t count, bool pinned = false) 
 
 double matmul_flops(at::Device device, at::ScalarType type) {
   const at::NoGradGuard no_grad;
-  at::globalContext().setAllowTF32CuBLAS(false);  // float32 means float32
+  at::globalContext().setAllowTF32CuBLAS(false);  // compute float32 in float32
   const std::int64_t n = device.is_cuda() ? 8192 : 1024;
   const at::Tensor a = at::randn({n, n}, at::TensorOptions(device)).to(type);
   const at::Tensor b = at::randn({n, n}, at::TensorOptions(device)).to(type);

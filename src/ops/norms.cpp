@@ -13,8 +13,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// By LibTorch's operators. 1 + weight would lose most of a 16-bit weight, and of 16-bit numbers they would
-// sum the gradient of a layer norm's weight in 16 bits: both are float32 until the end.
+// Computes a norm with LibTorch's operators. In 16 bits, 1 + weight would lose most of the weight, and the
+// gradient of a layer norm's weight would be summed in 16 bits. So both stay in float32 until the end.
 at::Tensor plain_norm(const at::Tensor& x, const NormWeights& norm, const NormOptions& options) {
   const std::vector<std::int64_t> width{x.size(-1)};
   const bool widened = options.weight_offset != 0 || (options.is_layer_norm && !norm.bias.defined());

@@ -16,7 +16,7 @@ using torch::profiler::impl::ProfilerState;
 }  // namespace
 
 Profiler::Profiler(bool on_gpu) : on_gpu_(on_gpu) {
-  ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);  // else it reports its own start
+  ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);  // otherwise Kineto logs its own start
   const ProfilerConfig config(ProfilerState::KINETO);
   const std::set<ActivityType> activities = {on_gpu ? ActivityType::CUDA : ActivityType::CPU};
   profiler::prepareProfiler(config, activities);

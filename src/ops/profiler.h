@@ -6,15 +6,15 @@
 
 namespace dpo::ops {
 
-// Something that ran, in nanoseconds of one clock.
+// One recorded kernel, copy or operator; times are nanoseconds of one clock.
 struct ProfiledSpan {
   std::string name;
   std::int64_t begin = 0, end = 0;
   std::uint64_t thread = 0;
 };
 
-// Records what runs: on a GPU its kernels and copies, on a CPU LibTorch's operators, which contain those that
-// they call. At most one exists at a time.
+// Records what runs: kernels and copies on a GPU, LibTorch's operators on a CPU. An operator's span contains
+// those of the operators it calls. At most one profiler exists at a time.
 class Profiler {
  public:
   explicit Profiler(bool on_gpu);
@@ -22,7 +22,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // What ran since the start. Once.
+  // Stops recording and returns the spans since the start. Call it once.
   std::vector<ProfiledSpan> stop();
 
  private:

@@ -15,7 +15,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// split(): its gradients are concatenated, while each narrow() would fill a matrix of its own.
+// Uses split(), because its gradients are concatenated. The gradient of each narrow() would fill a whole
+// matrix.
 Heads views_of(const at::Tensor& qkv, const QkvLayout& layout) {
   const auto [heads, kv_heads, head_dim, by_head] = layout;
   const std::vector<at::Tensor> parts = by_head
@@ -25,8 +26,8 @@ Heads views_of(const at::Tensor& qkv, const QkvLayout& layout) {
   return {parts[0], parts[1], parts[2]};
 }
 
-// The matrix whose parts these gradients are, as attention over trees computes them; undefined: there is
-// none.
+// Returns the matrix whose parts these gradients are, as attention over trees computes them. Undefined if
+// there is none.
 at::Tensor matrix_of(const variable_list& grads, at::IntArrayRef sizes, const QkvLayout& layout) {
   for (const at::Tensor& grad : grads)
     if (!grad.defined() || !grad.is_alias_of(grads[0])) return {};
@@ -93,7 +94,7 @@ Heads rotated_heads(const at::Tensor& qkv, const QkvLayout& layout, const Rotary
   if (angles.cos.defined()) {
     heads.q = apply_rotary(heads.q, angles.cos, angles.sin, angles.interleaved);
     heads.k = apply_rotary(heads.k, angles.cos, angles.sin, angles.interleaved);
-    heads.v = heads.v.contiguous();  // a view would keep the whole product in memory
+    heads.v = heads.v.contiguous();  // a view would keep all of `qkv` in memory
   }
   return heads;
 }

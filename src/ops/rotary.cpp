@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-// The first dimension of pair i is i * step, the second `distance` after it.
+// Positions of a pair: the first dimension of pair i is i * step, and the second is `distance` after it.
 struct Pairs {
   std::int64_t step, distance;
 };
@@ -89,7 +89,7 @@ struct Rotation : torch::autograd::Function<Rotation> {
     return rotated(x, cos, sin, interleaved, 1);
   }
 
-  // The gradient is rotated back.
+  // Rotates the gradient back.
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const bool interleaved = ctx->saved_data["interleaved"].toBool();

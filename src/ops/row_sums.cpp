@@ -52,7 +52,7 @@ struct SelectRows : torch::autograd::Function<SelectRows> {
 
 RowSumLists make_row_sums(std::span<const std::int32_t> numbers) {
   const auto index = [](std::int32_t number) { return static_cast<std::size_t>(number); };
-  // How often each number comes up; then where its next place belongs.
+  // First counts each number, then stores the position of its next place.
   std::vector<std::int32_t> next(numbers.empty() ? 0 : index(std::ranges::max(numbers)) + 1);
   for (const std::int32_t number : numbers) ++next[index(number)];
   RowSumLists lists{{}, {0}, std::vector<std::int32_t>(numbers.size())};

@@ -11,24 +11,24 @@
 
 namespace dpo::ops {
 
-// The gradient of selected rows: to the row rows[i] of a matrix are added the rows places[starts[i]], ...,
-// places[starts[i + 1] - 1] of the selection's gradient.
+// Lists for the gradient of selected rows. Row rows[i] of the matrix gets the sum of the rows
+// places[starts[i]], ..., places[starts[i + 1] - 1] of the selection's gradient.
 struct RowSumLists {
   std::vector<std::int32_t> rows, starts, places;
 };
 
-// `numbers`: of the rows that were selected.
+// Makes the lists from the numbers of the selected rows.
 RowSumLists make_row_sums(std::span<const std::int32_t> numbers);
 
-// The same on a GPU that has the kernel, int32; undefined elsewhere.
+// RowSumLists as int32 tensors on a GPU that has the kernel; undefined elsewhere.
 struct RowSums {
   at::Tensor rows, starts, places;
 };
 
-// The rows of a matrix with these numbers, int64 [rows]. If `sum` has a tensor when the backward pass reaches
-// it, the gradient of the matrix is added there, and autograd sees none. With `sums` only the rows that were
-// selected are touched, in one pass: LibTorch's gradient sorts the numbers, and is a whole matrix of its own.
-// Either adds in the same order every time, unlike that of index_select().
+// Returns the rows of a matrix with these numbers, int64 [rows]. With `sums`, the gradient touches only the
+// selected rows, in one pass; LibTorch's gradient sorts the numbers and fills a whole new matrix. Both add in
+// a fixed order, unlike index_select(). If `sums` is defined and `sum` has a tensor when the backward pass
+// reaches it, the gradient is added there, and autograd sees none.
 at::Tensor select_rows(const at::Tensor& matrix, const at::Tensor& numbers, const RowSums& sums,
                        const std::shared_ptr<GradientSum>& sum = {});
 

@@ -1,4 +1,4 @@
-// ops: tensor operations with CPU and CUDA implementations.
+// ops implements tensor operations on the CPU and on CUDA.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace dpo::ops {
 // Sequences packed one after the other in one array of tokens (cu_seqlens).
 struct Segments {
   std::vector<std::int32_t> starts;  // [count + 1], cumulative lengths
-  at::Tensor device_starts;          // the same as int32, on the tokens' device
+  at::Tensor device_starts;          // `starts` as int32 on the tokens' device
   std::int64_t longest = 0;
 
   std::int64_t count() const { return static_cast<std::int64_t>(starts.size()) - 1; }
@@ -19,7 +19,7 @@ struct Segments {
 };
 
 Segments make_segments(std::vector<std::int32_t> starts, at::Device device);
-// The same with starts that already are on the device.
+// Takes starts that already are on the device.
 Segments make_segments(std::vector<std::int32_t> starts, at::Tensor device_starts);
 
 }  // namespace dpo::ops

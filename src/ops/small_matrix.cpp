@@ -17,22 +17,22 @@
 namespace dpo::ops {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 24;  // elements at a time, which bounds the memory of their copies
-constexpr float kSmallest = 1e-38F;       // of a scale that is divided by: codes of zeros are those of 0
+constexpr std::int64_t kPiece = 1 << 24;  // elements at a time, to bound the memory of copies
+constexpr float kSmallest = 1e-38F;       // least divisor for scaling: zeros get the code of 0
 constexpr float kLargestInt8 = 127;
 
 at::Tensor number_table(at::ArrayRef<float> numbers, at::Device device) {
   return upload(at::tensor(numbers, at::kFloat), device);
 }
 
-// The number of the nearest value for each element, uint8. `values` are sorted.
+// Returns the index of the nearest of `values`, which are sorted, for each element, as uint8.
 at::Tensor nearest(const at::Tensor& elements, at::ArrayRef<float> values) {
   std::vector<float> middles;
   for (std::size_t i = 0; i + 1 < values.size(); ++i) middles.push_back((values[i] + values[i + 1]) / 2);
   return at::bucketize(elements, number_table(middles, elements.device()), /*out_int32=*/true).to(at::kByte);
 }
 
-// Blocks of `size` as rows; the last one is filled up with zeros.
+// Returns blocks of `size` as rows, with the last one padded with zeros.
 at::Tensor in_blocks(const at::Tensor& flat, std::int64_t size) {
   const std::int64_t missing = (size - flat.numel() % size) % size;
   return (missing == 0 ? flat : at::constant_pad_nd(flat, {0, missing})).view({-1, size});
@@ -59,7 +59,7 @@ at::Tensor unpacked(const at::Tensor& bytes) {
   return at::stack({bytes.bitwise_right_shift(4), bytes.bitwise_and(15)}, 1).view({-1});
 }
 
-// The mean of the scales, always added in one order.
+// Returns the mean of the scales, always added in the same order.
 float mean_of(const at::Tensor& host) {
   const float* const scales = host.const_data_ptr<float>();
   double sum = 0;
@@ -78,7 +78,7 @@ SmallMatrix to_nf4(const at::Tensor& matrix) {
     codes.push_back(packed(blocks.codes));
     scales.push_back(blocks.scales);
   }
-  // On the CPU wherever the matrix is: the sum of its scales must have the same bits.
+  // Runs on the CPU wherever the matrix is, so that the sum of its scales has the same bits.
   const at::Tensor host = at::cat(scales).cpu();
   const float offset = mean_of(host);
   const Blocks nested = quantize_blocks(host - offset, kNestedBlock, kMap.values);
@@ -95,7 +95,8 @@ SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
   for (std::int64_t begin = 0; begin < matrix.size(0); begin += step) {
     const std::int64_t count = std::min(step, matrix.size(0) - begin);
     const at::Tensor rows = matrix.narrow(0, begin, count).to(at::kFloat);
-    // Not a division: on a GPU LibTorch multiplies by the reciprocal of a number, on a CPU it divides.
+    // Multiplies, because for division by a number LibTorch multiplies by the reciprocal on a GPU and divides
+    // on a CPU.
     const at::Tensor scale = rows.abs().amax(1) * (1 / (is_int8 ? kLargestInt8 : kLargestE4m3));
     const at::Tensor scaled = rows / scale.clamp_min(kSmallest).unsqueeze(1);
     codes.narrow(0, begin, count)
@@ -105,7 +106,7 @@ SmallMatrix to_rows(const at::Tensor& matrix, SmallDtype dtype) {
   return {dtype, codes.view({-1}), scales};
 }
 
-// The scale of every block, float32; maybe some more.
+// Returns the float32 scale of every block, maybe followed by padding.
 at::Tensor nf4_scales(const SmallMatrix& matrix) {
   if (!matrix.nested.defined()) return matrix.scales;
   constexpr DynamicMap kMap;
@@ -140,7 +141,7 @@ SmallMatrix select_nf4(const SmallMatrix& matrix, at::IntArrayRef shape, std::in
   const std::int64_t count = shape[0] * shape[1];
   const at::Tensor codes =
       select_from(unpacked(matrix.codes).narrow(0, 0, count).view(shape), dimension, slices);
-  // A matrix of smaller blocks: rows are the whole or, if columns are selected, rows.
+  // Smaller blocks tile the whole matrix (rows selected) or each row of it (columns selected).
   const at::Tensor scales = nf4_scales(matrix)
                                 .repeat_interleave(matrix.block / block)
                                 .narrow(0, 0, count / block)

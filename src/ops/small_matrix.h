@@ -6,22 +6,22 @@
 
 namespace dpo::ops {
 
-// Numbers of few bits. nf4: one of 16 levels, with a scale for each 64 elements, which has 8 bits itself
-// (QLoRA, as bitsandbytes does it). int8, fp8 (e4m3): with a scale for each row.
+// Quantized number formats. nf4: 16 levels, with a scale for each 64 elements that has 8 bits itself (QLoRA,
+// as in bitsandbytes). int8 and fp8 (e4m3): one scale per row.
 enum class SmallDtype { nf4, int8, fp8 };
 
 inline constexpr std::int64_t kNf4Block = 64, kNestedBlock = 256;
 
-// A frozen matrix in few bits. The same matrix gives the same bits on every device.
+// A frozen quantized matrix. Its values have the same bits on every device.
 struct SmallMatrix {
   SmallDtype dtype{};
-  at::Tensor codes;   // uint8, one for each element; of nf4 two to a byte, the first in the high bits
-  at::Tensor scales;  // float32 [rows]; of nf4 uint8, a code for each block
-  // Of nf4: the scale of block i is DynamicMap[scales[i]] * nested[i / 256] + offset. Without `nested` the
-  // scales are float32, as they are.
+  at::Tensor codes;   // uint8, one per element; nf4: two per byte, the first in the high bits
+  at::Tensor scales;  // float32 [rows]; nf4: uint8, a code for each block
+  // For nf4, the scale of block i is DynamicMap[scales[i]] * nested[i / 256] + offset. Without `nested`,
+  // `scales` holds the float32 scales themselves.
   at::Tensor nested = {};          // float32
   float offset = 0;                // the mean of all scales
-  std::int64_t block = kNf4Block;  // elements for each scale of nf4; fewer in some parts of a matrix
+  std::int64_t block = kNf4Block;  // elements per nf4 scale; fewer in some parts of a matrix
 };
 
 // Rows or columns [from, from + count).
@@ -29,15 +29,15 @@ struct Slice {
   std::int64_t from = 0, count = 0;
 };
 
-// Of a matrix [rows, columns], float32 or 16 bits.
+// Quantizes a matrix, [rows, columns] in float32 or 16 bits.
 SmallMatrix to_small(const at::Tensor& matrix, SmallDtype dtype);
 
-// Writes the values into a contiguous matrix of the same shape, float32 or 16 bits.
+// Dequantizes into a contiguous matrix of the same shape, float32 or 16 bits.
 void from_small(const SmallMatrix& matrix, at::Tensor into);
 
-// Rows (dimension 0) or columns (1) of a matrix of this shape, slice after slice, with the values that they
-// have in the whole. `block`: of the result, if it is nf4; every slice must begin and end at multiples of it
-// in the flattened matrix, and it must divide 64.
+// Selects rows (dimension 0) or columns (1) of a matrix of this shape, slice after slice. Values do not
+// change. `block` is the nf4 block size of the result: it must divide 64, and every slice must begin and end
+// at multiples of it in the flattened matrix.
 SmallMatrix select(const SmallMatrix& matrix, at::IntArrayRef shape, std::int64_t dimension,
                    at::ArrayRef<Slice> slices, std::int64_t block);
 

@@ -1,4 +1,4 @@
-// The numbers that codes of few bits stand for, for the CPU and for CUDA.
+// The numbers that quantized codes stand for, shared by the CPU and CUDA.
 #pragma once
 
 namespace dpo::ops {
@@ -23,7 +23,8 @@ struct Nf4Levels {
                       1.0F};
 };
 
-// The positive numbers of bitsandbytes' dynamic map: for each power of ten, the middles of equal parts.
+// The positive numbers of bitsandbytes' dynamic map. Each power of ten is divided into equal parts, and the
+// numbers are their midpoints.
 inline constexpr float kDynamicNumbers[128] = {5.5000004e-07F, 3.2500002e-06F, 7.75e-06F,      2.1249998e-05F,
                                                4.375e-05F,     6.625e-05F,     8.875e-05F,     1.5625001e-04F,
                                                2.6875004e-04F, 3.8125002e-04F, 4.9375003e-04F, 6.062501e-04F,
@@ -57,7 +58,7 @@ inline constexpr float kDynamicNumbers[128] = {5.5000004e-07F, 3.2500002e-06F, 7
                                                0.9085938F,     0.92265624F,    0.93671876F,    0.9507812F,
                                                0.96484375F,    0.9789063F,     0.99296874F,    1.0F};
 
-// All of them in order: the negative of each but 1, zero, and these.
+// The whole map, ascending: the negatives of all numbers but 1, zero, and the positive numbers.
 struct DynamicMap {
   float values[256] = {};
 
@@ -67,8 +68,8 @@ struct DynamicMap {
   }
 };
 
-// e4m3 (float8_e4m3fn): its largest number; the least scale, which may be divided by; and what must divide
-// the sizes of a product on a GPU.
+// e4m3 (float8_e4m3fn): its largest number, the least scale that can be divided by, and the number whose
+// multiples the sizes of a matmul on a GPU must be.
 inline constexpr float kLargestE4m3 = 448, kSmallestFp8Scale = 1e-38F;
 inline constexpr int kFp8Multiple = 16;
 

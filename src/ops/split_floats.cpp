@@ -14,9 +14,9 @@
 namespace dpo::ops {
 namespace {
 
-constexpr std::int64_t kBitsOfByte = 8;           // of a byte of carries
-constexpr std::int64_t kOperatorPiece = 1 << 24;  // of operators, to save memory
-constexpr std::int64_t kBytesOfThread = 1 << 12;  // of carries
+constexpr std::int64_t kBitsOfByte = 8;           // of carries
+constexpr std::int64_t kOperatorPiece = 1 << 24;  // numbers per call of the operators, to save memory
+constexpr std::int64_t kBytesOfThread = 1 << 12;  // bytes of carries per thread
 
 DPO_FOR_EACH_CPU
 void split_bytes(const std::uint32_t* exact, std::uint16_t* rounded, std::uint16_t* low,
@@ -48,7 +48,7 @@ T* data_of(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
-// Calls `action` with a start and a count for one piece after the other.
+// Calls `action` with the start and the count of each piece.
 template <class Action>
 void in_pieces(std::int64_t count, const Action& action) {
   for (std::int64_t from = 0; from < count; from += kOperatorPiece)
@@ -59,7 +59,7 @@ at::Tensor places(at::Device device) {
   return at::arange(kBitsOfByte, at::TensorOptions(at::kShort).device(device));
 }
 
-// The lower or the upper half of each number: a view.
+// Returns a view of the lower or the upper half of each number.
 at::Tensor half_of(const at::Tensor& exact, std::int64_t upper) {
   static_assert(std::endian::native == std::endian::little);
   return exact.view(at::kShort).view({-1, 2}).select(1, upper);
@@ -69,7 +69,7 @@ at::Tensor half_of(const at::Tensor& exact, std::int64_t upper) {
 
 namespace operators {
 
-// The upper halves of a number and of its rounding differ by 0 or 1.
+// The upper half of a number and its rounding differ by 0 or 1, so the lowest bit of their XOR is the carry.
 void split(const at::Tensor& exact, at::Tensor rounded, const FloatRest& rest) {
   rounded.copy_(exact);
   rest.low.copy_(half_of(exact, 0));

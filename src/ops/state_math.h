@@ -1,5 +1,5 @@
-// How a number of the optimizer state, or a weight, is stored in fewer bits. The same code for kernels and
-// for the tests that compare them with LibTorch's operators (src/optim, ops/split_floats.h).
+// Compact formats for numbers of optimizer state and weights. Kernels share this code with the
+// tests that compare them with LibTorch's operators (src/optim, ops/split_floats.h).
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace dpo::ops {
 
-// State of 8 bits is stored in groups of so many, with the largest magnitude of each, as in bitsandbytes.
+// Elements that share a scale in 8-bit state: their largest magnitude, as in bitsandbytes.
 constexpr std::int64_t kStateGroup = 256;
 
-// Random bits of an element, by its number. Each array of an update takes 16 of them: its lane. `key` is the
-// hash of a seed.
+// Returns random bits for the element with this index. Each array of an update takes 16 of them, its lane.
+// `key` is the hash of a seed.
 DPO_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t key, std::int64_t element) {
   return splitmix64(key + static_cast<std::uint64_t>(element));
 }
@@ -20,15 +20,16 @@ DPO_HOST_DEVICE inline std::uint32_t lane_of(std::uint64_t bits, int lane) {
   return static_cast<std::uint32_t>(bits >> (16 * lane)) & 0xFFFFU;
 }
 
-// Stochastic rounding of float32, given as its bits, to bfloat16: the upper half of the result. Noise in the
-// lower half carries into the upper with a probability proportional to it. Infinities and NaN stay.
+// Rounds float32, given as its bits, stochastically to bfloat16, the upper half of the result. Noise in the
+// lower half carries into the upper half with a probability proportional to it. Infinities and NaN do not
+// change.
 DPO_HOST_DEVICE inline std::uint32_t rounded_bits(std::uint32_t value, std::uint32_t noise) {
   constexpr std::uint32_t kExponent = 0x7F800000;
   return (value & kExponent) == kExponent ? value : (value + noise) & 0xFFFF0000U;
 }
 
-// The bits of a float32 number from its two parts (ops/split_floats.h): its bfloat16 rounding, its lower half
-// and whether it was rounded up.
+// Returns the bits of a float32 number from its two parts (ops/split_floats.h): its bfloat16 rounding, its
+// lower half, and whether it was rounded up.
 DPO_HOST_DEVICE inline std::uint32_t joined_bits(std::uint16_t rounded, std::uint16_t low,
                                                  std::uint32_t carry) {
   return ((rounded - carry) << 16) | low;
@@ -37,12 +38,12 @@ DPO_HOST_DEVICE inline std::uint32_t carry_of(std::uint32_t exact, std::uint16_t
   return ((exact >> 16) ^ rounded) & 1U;
 }
 
-// The code of a number between -1 and 1: the nearest entry of `map`, which is ascending; of two equally near
-// the lower. A negative number never becomes 0, as in bitsandbytes' optimizers: its sign decides the
-// direction of an update. In a map without signs no other number does either: the square of a small gradient
-// is divided by, and its average may be nonzero.
+// Returns the code of a number between -1 and 1: the nearest entry of `map`, which is ascending; the lower
+// one if two are equally near. A negative number never becomes 0, as in bitsandbytes' optimizers, because its
+// sign decides the direction of an update. In a map without signs no nonzero number becomes 0, because the
+// update divides by the average of squared gradients.
 DPO_HOST_DEVICE inline std::uint8_t code_of(float value, const float* map) {
-  int low = 0;  // the answer is `low` or `low` + one of the steps
+  int low = 0;  // the result is `low`, or `low` plus some of the steps
   for (int step = 128; step > 0; step /= 2)
     if (low + step < 256 && value > 0.5F * (map[low + step - 1] + map[low + step])) low += step;
   if (map[low] == 0 && value < 0) --low;

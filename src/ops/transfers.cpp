@@ -16,7 +16,7 @@
 namespace dpo::ops {
 namespace {
 
-// CUDA's library is loaded with LibTorch, so its symbols are looked up: its headers need not be installed.
+// Looks up CUDA's symbols, because its library is loaded with LibTorch and its headers need not be installed.
 template <class Function>
 Function* cuda_function(const char* name) {
   if (void* const found = dlsym(RTLD_DEFAULT, name)) return reinterpret_cast<Function*>(found);

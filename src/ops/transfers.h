@@ -1,4 +1,4 @@
-// Copies between host and device that overlap with computing.
+// Provides copies between host and device that overlap with computing.
 #pragma once
 
 #include <memory>
@@ -10,28 +10,28 @@
 
 namespace dpo::ops {
 
-// Zeros in host memory. For a GPU they are pinned: it copies from and to them while it computes. LibTorch's
-// own pinned memory is rounded up to a power of two, which could double that of a large model.
+// Returns zeros in host memory. For a GPU the memory is pinned, so that copies overlap with computing.
+// LibTorch's own pinned memory is rounded up to a power of two, which could double that of a large model.
 at::Tensor host_zeros(std::int64_t count, at::ScalarType dtype, at::Device device);
 
-// A point in the work of a stream; null: nothing to wait for.
+// A point in the work of a stream. Null means that there is nothing to wait for.
 using Mark = std::shared_ptr<c10::Event>;
 
-// Copies on a stream of their own, beside the device's current one. On a CPU each is done at once.
+// Copies on a separate stream, in parallel to the device's current one. On a CPU each copy is done at once.
 class CopyStream {
  public:
   explicit CopyStream(at::Device device);
 
   void copy(const at::Tensor& to, const at::Tensor& from);
-  // The copies so far.
+  // Marks the end of the copies so far.
   Mark mark() const;
-  // What follows here begins after this point.
+  // Later copies wait for this point.
   void wait_for(const Mark& mark);
-  // What follows here begins after all work of the device's current stream so far.
+  // Later copies wait for all work of the device's current stream so far.
   void wait_for_current();
-  // What the current stream is given next begins after this point.
+  // Later work of the current stream waits for this point.
   void hold_current(const Mark& mark) const;
-  // The host waits for the copies so far.
+  // Blocks the host until the copies so far are done.
   void finish() const;
 
  private:

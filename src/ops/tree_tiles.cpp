@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int32_t kTile = cuda::kTreeTile;
 
-// The sequence of a number in a tree, from `start` to `end`.
+// A sequence of a tree: numbers from `start` to `end`.
 struct Sequence {
   std::int32_t start = 0, end = 0;
 };
@@ -34,15 +34,15 @@ void add_tiles(std::vector<cuda::TreeTile>& tiles, const cuda::TreeTile& tree,
   }
 }
 
-// The tiles that it meets, as a tile of queries or of keys.
+// Returns the number of tiles that it needs as a tile of queries.
 std::int32_t query_work(const cuda::TreeTile& tile) {
   return tile.shared_end + tile.number + 1 - tile.own_begin;
 }
 std::int32_t key_work(const cuda::TreeTile& tile) { return tile.last + 1 - tile.number; }
 
-// Those with the most work first, so that no multiprocessor begins a long one while the others end. Work that
-// differs by less than a factor of two keeps its order: neighbours read the same rows, from the cache if they
-// are computed at the same time.
+// Puts tiles with the most work first, so that no multiprocessor starts a long one while the others finish.
+// Tiles whose work differs by less than a factor of two keep their order: neighbours read the same rows,
+// which are in the cache if they are computed at the same time.
 std::vector<std::int32_t> ordered(std::vector<cuda::TreeTile> tiles,
                                   std::int32_t (*work)(const cuda::TreeTile&)) {
   std::ranges::stable_sort(tiles, std::greater(), [work](const cuda::TreeTile& tile) {
@@ -65,7 +65,7 @@ TreeTiles make_tree_tiles(const std::vector<std::int32_t>& sequences,
   TreeTiles result;
   std::vector<cuda::TreeTile> tiles;
   result.starts.resize(static_cast<std::size_t>(sequences.back()));
-  std::size_t response = prompts.size() - 1;  // in `sequences`
+  std::size_t response = prompts.size() - 1;  // index in `sequences`
   for (std::size_t t = 0; t + 1 < prompts.size(); ++t) {
     const cuda::TreeTile tree{.prompt = prompts[t],
                               .prompt_tokens = prompts[t + 1] - prompts[t],

@@ -8,10 +8,10 @@
 
 namespace dpo::ops {
 
-// A tensor of the host on a device. To a GPU it is copied from pinned memory, and the host does not wait.
+// Copies a host tensor to a device. Copies to a GPU use pinned memory, and the host does not wait.
 at::Tensor upload(const at::Tensor& host, at::Device device);
 
-// Several arrays in one transfer, as int32 tensors that are parts of one: it, then they.
+// Several arrays sent in one transfer: the whole int32 tensor, and the parts of it, one per array.
 struct Uploaded {
   at::Tensor all;
   std::vector<at::Tensor> parts;

@@ -1,12 +1,13 @@
-// For loops over rows that the compiler should vectorize.
+// Helpers for loops over rows that the compiler should vectorize.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-// Compiles a function for several instruction sets; the machine's best is chosen when the program starts: by
-// code that GCC instruments for the thread sanitizer, which is not loaded yet.
+// Compiles a function for several instruction sets; the best one for the machine is chosen when the program
+// starts. Disabled with the thread sanitizer: GCC instruments the code that chooses, which runs before the
+// sanitizer is loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define DPO_FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -15,19 +16,19 @@
 
 namespace dpo::ops {
 
-inline constexpr std::int64_t kLanes = 16;  // independent sums and maxima, so that a loop can be vectorized
+inline constexpr std::int64_t kLanes = 16;  // independent sums and maxima, so that loops can be vectorized
 
-// Float32, given as its bits, to the nearest bfloat16, ties to even; NaN stays NaN.
+// Rounds float32, given as its bits, to the nearest bfloat16, ties to even. NaN stays NaN.
 inline std::uint16_t bfloat16_of(std::uint32_t bits) {
   constexpr std::uint32_t kInfinity = 0x7F800000, kNan = 0x7FC0;
   const std::uint32_t nearest = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
   return static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > kInfinity ? kNan : nearest);
 }
 
-// e^x for x <= 0, to about 1e-7 relative; 0 below -87; NaN stays NaN. Written so that compilers can
-// vectorize it.
+// Returns e^x for x <= 0 with a relative error of about 1e-7; 0 below -87; NaN stays NaN. The code is written
+// so that compilers can vectorize it.
 inline float exp_of(float x) {
-  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it leaves whole numbers
+  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
   constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
   const float bounded = x > -87.0F ? x : -87.0F;
   const float whole = (bounded * 1.44269504F + kRounder) - kRounder;

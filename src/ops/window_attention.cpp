@@ -10,8 +10,8 @@
 namespace dpo::ops {
 namespace {
 
-// The sum over all copies of a token, in float32 or better. embedding_dense_backward() adds in a fixed order,
-// also on a GPU.
+// Sums the gradients of all copies of a token in float32 or better. embedding_dense_backward() adds in a
+// fixed order, also on a GPU.
 at::Tensor sum_of_copies(const at::Tensor& gradient, const WindowKeys& window, const at::Tensor& like) {
   const at::Tensor wide = gradient.scalar_type() == at::kDouble ? gradient : gradient.to(at::kFloat);
   return at::embedding_dense_backward(wide.flatten(1), window.keys, like.size(0), /*padding_idx=*/-1,

@@ -1,5 +1,5 @@
 // Attention over a forest within a sliding window. A response attends to itself and to the end of its prompt
-// in one call: keys and values of that end are copied for each response.
+// in one call, so the keys and values of that end are copied for each response.
 #pragma once
 
 #include "ops/forest_attention.h"

@@ -1,4 +1,5 @@
-// Adafactor as in torch.optim: of a matrix, the state is only the mean squares of its rows and columns.
+// Implements Adafactor as in torch.optim. The state of a matrix is only the mean squares of its rows and
+// columns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,7 +25,7 @@ double root_mean_square(const at::Tensor& x) {
   return at::norm(x).item<double>() / std::sqrt(static_cast<double>(x.numel()));
 }
 
-// The estimate of the squared gradient, updated with `g`.
+// Updates the estimate of the squared gradient with `g`, and returns it.
 at::Tensor estimate(Variance& variance, const at::Tensor& g, double share, double epsilon) {
   if (g.dim() < 2) return variance.whole.lerp_(g * g, share).clone();
   const auto mean_square = [&g](std::int64_t dim) {
@@ -36,8 +37,8 @@ at::Tensor estimate(Variance& variance, const at::Tensor& g, double share, doubl
       .div_(variance.rows.mean({-2}, /*keepdim=*/true).clamp_min_(epsilon));
 }
 
-// Joins a tensor of a block in two parts, with the padding up to a multiple of 8 that follows it, changes it
-// and splits it again.
+// Joins a tensor of a block that is stored in two parts, with the padding up to a multiple of 8 that follows
+// it, changes it, and splits it again.
 template <class Action>
 void update_parts(const model::BlockWeights& block, const at::Tensor& tensor, const Action& action) {
   const std::int64_t from = tensor.storage_offset() - block.flat.storage_offset();

@@ -10,9 +10,9 @@
 namespace dpo::optim {
 namespace {
 
-// What this rank contributes of a block: all of it, but tensors that every tensor-parallel rank holds whole
-// are counted by the first rank only. Neighbours are one part: a block may have hundreds of experts, and the
-// padding between them is zero.
+// Returns the parts of a block that this rank contributes to the norm: all of it, except that only the first
+// rank counts tensors that every tensor-parallel rank holds whole. Neighbouring tensors form one part: a
+// block may have hundreds of experts, and the padding between them is zero.
 std::vector<at::Tensor> counted(const at::Tensor& flat, const model::Block& block,
                                 const model::Layout& layout) {
   if (layout.tensor_rank == 0) return {flat};
@@ -40,8 +40,8 @@ at::Tensor block_norm(const at::Tensor& gradients) {
   const at::NoGradGuard no_grad;
   if (!gradients.is_cpu())
     return at::linalg_vector_norm(gradients, 2, std::nullopt, /*keepdim=*/false, at::kFloat).to(at::kDouble);
-  // On a CPU LibTorch adds float32 to float32, one after another: after 100 million of them 3 % are missing.
-  // In float64 it copies what it reads, so in pieces.
+  // On a CPU LibTorch sums float32 values one after another in float32, and after 100 million of them 3 % are
+  // missing. In float64 it copies its input, so this works in pieces.
   constexpr std::int64_t kPiece = 1 << 20;
   std::vector<at::Tensor> norms;
   for (const at::Tensor& piece : gradients.split(kPiece))

@@ -57,11 +57,11 @@ class ElementwiseOptimizer : public Optimizer {
   }
 
  private:
-  // Returns whether the copy is written too.
+  // Returns true if the copy is written too.
   bool update_part(const StoredArray& weights, const at::Tensor& gradient, std::vector<StoredArray>& state,
                    const RuleStep& step) const {
     if (rule_.fused && rule_.fused(weights, gradient, state, step)) return true;
-    // What is not float32 is converted for a while: a piece at a time, to save memory.
+    // Values that are not float32 are converted temporarily, a piece at a time to save memory.
     const std::int64_t count = gradient.numel(), piece = gradient.is_cpu() ? 1 << 18 : 1 << 24;
     for (std::int64_t from = 0; from < count; from += piece) {
       const std::int64_t size = std::min(piece, count - from);
@@ -94,7 +94,7 @@ class ElementwiseOptimizer : public Optimizer {
   std::unique_ptr<StateStorage> storage_;
 };
 
-// The gradient in float32, with L2 weight decay added.
+// Returns the gradient in float32, with L2 weight decay added.
 at::Tensor decayed(const at::Tensor& gradient, const RuleStep& step, const at::Tensor& weights, double l2) {
   const at::Tensor exact = scaled(gradient, step.gradient_scale);
   return l2 == 0 ? exact : exact.add(weights, l2);

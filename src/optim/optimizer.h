@@ -1,4 +1,4 @@
-// optim: optimizers with PyTorch's names and defaults, learning-rate schedules, clipping.
+// optim contains optimizers with PyTorch's names and defaults, learning-rate schedules, and clipping.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace dpo::optim {
 
-// State with one element per parameter, or per group of so many, laid out like the weights: a flat buffer for
-// each block.
+// State with one element per parameter, or per group of `group` parameters, laid out like the weights: a flat
+// buffer for each block.
 struct StateArray {
   std::string name;
   std::vector<at::Tensor> blocks;
   std::int64_t group = 1;
 };
 
-// State of one tensor of the weights, with a shape of its own.
+// State of one tensor of the weights. Its shape may differ from the tensor's.
 struct StateTensor {
   std::string name;
   std::size_t block = 0, tensor = 0;  // in the table
   at::Tensor values;
 };
 
-// The optimizer state: the tensors themselves, not copies.
+// The optimizer state. It refers to the tensors themselves, not to copies.
 struct State {
   std::vector<StateArray> arrays;
   std::vector<StateTensor> tensors;
 };
 
-// What an update does besides.
+// Optional parts of an optimizer step.
 struct StepOptions {
-  double gradient_scale = 1;             // gradients count times this: a clipping factor
+  double gradient_scale = 1;             // factor of the gradients, for clipping
   const model::Weights* copy = nullptr;  // receives the updated weights in another dtype, if set
 };
 
@@ -48,15 +48,16 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // One update. `seed` is for stochastic rounding.
+  // Performs one update. `seed` is for stochastic rounding.
   void step(model::Weights& weights, const model::Weights& gradients, double learning_rate,
             std::uint64_t seed, const StepOptions& options = {});
-  // The same in parts: begin_step(), then every block once, in the order of a backward pass, the last first.
+  // Perform one update in parts: begin_step(), then step_block() once for every block, in the order of a
+  // backward pass, the last block first.
   void begin_step() { ++updates_; }
   void step_block(std::size_t block, model::Weights& weights, const model::BlockWeights& gradients,
                   double learning_rate, std::uint64_t seed, const StepOptions& options = {});
 
-  // What a checkpoint must save to resume exactly: the state, and the number of updates so far.
+  // A checkpoint must save the state and the number of updates so far to resume exactly.
   virtual State state() const = 0;
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
@@ -66,10 +67,9 @@ class Optimizer {
     double learning_rate = 0;
     std::uint64_t seed = 0;
     double gradient_scale = 1;
-    at::Tensor copy = {};  // of the block's flat buffer; undefined: none
+    at::Tensor copy = {};  // receives the block's flat buffer in another dtype; undefined: none
   };
-  // The update of block `block`; updates() already includes this one. Returns whether the copy is written
-  // too.
+  // Updates block `block`; updates() already includes this update. Returns true if the copy is written too.
   virtual bool update(std::size_t block, model::BlockWeights& weights, const model::BlockWeights& gradients,
                       const BlockStep& step) = 0;
 
@@ -77,18 +77,19 @@ class Optimizer {
   std::int64_t updates_ = 0;
 };
 
-// What the user can choose; everything else is torch.optim's default. Only Adam and AdamW have betas; only
-// those and RMSprop have an epsilon. Weight decay applies to every parameter, as in a single parameter group
-// of torch.optim.
+// Settings that the user can choose; everything else is torch.optim's default. Only Adam and AdamW have
+// betas; only those and RMSprop have an epsilon. Weight decay applies to every parameter, as in a single
+// parameter group of torch.optim.
 struct OptimizerSettings {
   std::optional<std::pair<double, double>> betas{};
   std::optional<double> epsilon{}, weight_decay{};
   std::optional<config::OptimizerState> state{};  // of RMSprop, Adam and AdamW; null: dtype of the weights
-  bool offload = false;                           // that state waits in host memory
-  std::int64_t shard_rank = 0;  // of the ranks that share each block's buffer: rounding is that of one rank
+  bool offload = false;                           // keep that state in host memory
+  // Rank among those that share each block's buffer, which makes rounding independent of sharding.
+  std::int64_t shard_rank = 0;
 };
 
-// RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.
+// Makes RMSprop, Adam, AdamW, SGD or Adafactor, for weights like these.
 std::unique_ptr<Optimizer> make_optimizer(config::Optimizer kind, const model::Weights& weights,
                                           const OptimizerSettings& settings = {});
 

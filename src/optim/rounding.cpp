@@ -10,17 +10,17 @@
 namespace dpo::optim {
 namespace {
 
-// How many of float32's low bits the dtype drops.
+// Returns how many of float32's low bits the dtype drops.
 int dropped_bits(at::ScalarType type) { return type == at::kBFloat16 ? 16 : 13; }
 
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
-// LibTorch shifts the sign in.
+// Clears the sign bits that LibTorch's right shift inserts.
 at::Tensor shifted(const at::Tensor& values, int by) {
   return values.bitwise_right_shift(by).bitwise_and_((std::int64_t{1} << (64 - by)) - 1);
 }
 
-// splitmix64 of every element, in place.
+// Applies splitmix64 to every element, in place.
 at::Tensor hashed(at::Tensor values) {
   values.add_(as_signed(0x9e3779b97f4a7c15));
   values.bitwise_xor_(shifted(values, 30)).mul_(as_signed(0xbf58476d1ce4e5b9));
@@ -44,7 +44,7 @@ void stochastic_round(at::Tensor& to, const at::Tensor& from, const at::Tensor& 
   to.copy_(at::where(from.isfinite(), rounded, from));
 }
 
-// In pieces: the random bits of an element alone are twice its size in float32.
+// Works in pieces, because the random bits of an element take twice the memory of its float32 value.
 void stochastic_round(at::Tensor& to, const at::Tensor& from, std::uint64_t seed) {
   constexpr std::int64_t kPiece = 1 << 20;
   const at::Tensor all_to = to.view({-1}), all_from = from.view({-1});

@@ -20,7 +20,7 @@ using ops::kStateGroup;
 
 bool has_codes(const StoredArray& array) { return array.values.scalar_type() == at::kByte; }
 
-// ops::code_of of every element.
+// Applies ops::code_of to every element.
 at::Tensor codes_of(const at::Tensor& values, const at::Tensor& map) {
   const at::Tensor middles = (map.slice(0, 0, 255) + map.slice(0, 1)).mul_(0.5);
   const at::Tensor nearest = at::bucketize(values, middles, /*out_int32=*/true);
@@ -105,7 +105,7 @@ void store(StoredArray& array, const at::Tensor& exact, const at::Tensor& bits, 
   const at::Tensor groups = exact.view({-1, kStateGroup});
   array.absmax.copy_(groups.abs().amax(1));
   const at::Tensor scaled = groups / array.absmax.unsqueeze(1);
-  array.values.copy_(codes_of(scaled.nan_to_num_(0), array.map).view({-1}));  // 0 / 0: all are 0
+  array.values.copy_(codes_of(scaled.nan_to_num_(0), array.map).view({-1}));  // 0 / 0: all zeros
 }
 
 }  // namespace dpo::optim

@@ -1,5 +1,5 @@
-// Weights and optimizer state as they are stored: in float32, whole or in two parts, in 16 bits or as codes
-// of 8 bits.
+// Stores and loads weights and optimizer state: in float32, whole or in two parts, in 16 bits, or as 8-bit
+// codes.
 #pragma once
 
 #include <optional>
@@ -12,34 +12,34 @@ namespace dpo::optim {
 
 using ops::fused::StoredArray;
 
-// The numbers that codes of 8 bits stand for, ascending: bitsandbytes' dynamic map, with seven decades and
-// more codes in the larger ones. Without signs each decade has twice as many.
+// Returns the numbers that 8-bit codes stand for, ascending: bitsandbytes' dynamic map, with seven decades
+// and more codes in the larger ones. Without signs each decade has twice as many.
 at::Tensor dynamic_map(bool is_signed);
 
-// How an array is stored.
+// Storage format of an array.
 struct StateFormat {
-  at::ScalarType dtype = at::kFloat;  // at::kByte: codes
-  bool is_signed = true;              // of codes
+  at::ScalarType dtype = at::kFloat;  // at::kByte: 8-bit codes
+  bool is_signed = true;              // for codes only
 };
-// `asked` null: as the weights are.
+// Returns the dtype of the state, which is that of the weights if `asked` is null.
 at::ScalarType state_dtype(std::optional<config::OptimizerState> asked, at::ScalarType weights);
 
-// `count` zeros; `on_host`: in host memory, from where they are copied to the device.
+// Makes an array of `count` zeros. `on_host`: in host memory, from where they are copied to the device.
 StoredArray make_state(std::int64_t count, const StateFormat& format, at::Device device,
                        bool on_host = false);
 
-// Elements [from, from + count) of an array; of codes, whole groups.
+// Return elements [from, from + count) of arrays. Of codes the range must be whole groups.
 StoredArray part_of(const StoredArray& array, std::int64_t from, std::int64_t count);
 std::vector<StoredArray> parts_of(const std::vector<StoredArray>& arrays, std::int64_t from,
                                   std::int64_t count);
 
-// The values in float32: those of a float32 array themselves, others as a copy.
+// Returns the values in float32: those of a float32 array themselves, others as a copy.
 at::Tensor loaded(const StoredArray& array);
 
-// Whether storing rounds with random bits.
+// True if storing rounds with random bits.
 bool is_rounded(const StoredArray& array);
 
-// Stores what loaded() has returned after it was changed; 16 bits are rounded with the random bits of a lane.
+// Stores the changed values that loaded() returned. Rounds to 16 bits with the random bits of a lane.
 void store(StoredArray& array, const at::Tensor& exact, const at::Tensor& bits, int lane);
 
 }  // namespace dpo::optim

@@ -10,14 +10,14 @@
 
 namespace dpo::optim {
 
-// What the rules read besides weights, gradients and state; see Optimizer.
+// Inputs of a rule other than weights, gradients and state; see Optimizer.
 struct RuleStep {
   double learning_rate = 0;
   std::int64_t update = 1;  // counts from 1
   double gradient_scale = 1;
   at::Tensor copy = {};
-  std::uint64_t seed = 0;  // of stochastic rounding, and
-  std::int64_t first = 0;  // the number of the first element there
+  std::uint64_t seed = 0;  // for stochastic rounding
+  std::int64_t first = 0;  // number of the first element, for stochastic rounding
 };
 
 // An elementwise optimizer over flat arrays.
@@ -27,17 +27,18 @@ struct Elementwise {
     bool is_signed = true;
   };
   std::vector<Array> state;
-  // The update in float32.
+  // Computes the update in float32.
   std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
                      const RuleStep& step)>
       update;
-  // The same by one of our kernels, in any format and with the copy; false: there is none for these tensors.
+  // Computes the update with one of our kernels, in any format, and writes the copy. Returns false if there
+  // is no kernel for these tensors.
   std::function<bool(const StoredArray& weights, const at::Tensor& gradients,
                      std::span<const StoredArray> state, const RuleStep& step)>
       fused;
 };
 
-// The gradient in float32, times the scale.
+// Returns the gradient in float32, times the scale.
 at::Tensor scaled(const at::Tensor& gradient, double scale);
 
 // Weight decay is added to the gradient (`l2`), or shrinks the weights themselves (`decoupled`).

@@ -1,4 +1,4 @@
-// What layers save for the backward pass, and how many are recomputed in it.
+// Computes what layers save for the backward pass, and how many are recomputed in it.
 #include <algorithm>
 
 #include "model/tables/recompute.h"
@@ -7,8 +7,8 @@
 namespace dpo::plan {
 namespace {
 
-// Layers of which a GPU saves the input only, and others. If the last layer of a GPU is recomputed, no layer
-// that it kept is free by then.
+// Numbers of layers of which a GPU saves only the input, and of the others. If the last layer of a GPU is
+// recomputed, no layer that it kept is free by then.
 struct SavedLayers {
   std::int64_t inputs = 0, kept = 0;
 };
@@ -25,8 +25,8 @@ SavedLayers saved_on_gpu(const Workload& w, std::int64_t gpu) {
   return saved;
 }
 
-// What a layer saves of its adapter for each token: A x, with dropout the x that A multiplies and the mask,
-// with DoRA the product that is scaled. Of the layer with the most.
+// Returns what a layer saves of its adapter for each token, for the layer with the most: A x; with dropout
+// the input of A and the mask; with DoRA the output that is scaled.
 double adapter_activation_bytes(const Workload& w) {
   if (!w.in.adapter) return 0;
   double most = 0;
@@ -47,7 +47,7 @@ double adapter_activation_bytes(const Workload& w) {
 
 }  // namespace
 
-// What our layers save; fused ones may save less, never more.
+// Returns what our layers save. Fused layers may save less, never more.
 std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t element_bytes) {
   const auto bytes = [element_bytes](std::int64_t elements) { return to_double(elements * element_bytes); };
   using Kind = model::LayerKind;
@@ -80,7 +80,7 @@ std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t 
     return saved;
   }
   const std::int64_t rows = s.experts_per_token;
-  // Probabilities of all experts in float32, and five numbers of 8 bytes for each that is chosen.
+  // The router saves probabilities of all experts in float32, and five 8-byte numbers for each chosen expert.
   saved.push_back({"router", to_double(4 * s.experts + 40 * rows), false});
   saved.push_back({"inputs and outputs of experts", bytes(2 * rows * s.hidden), false});
   saved.push_back({"inner states of experts", bytes(4 * rows * s.ffn), true});
@@ -102,7 +102,7 @@ double activation_bytes(const Workload& w) {
 }
 
 std::int64_t recomputed_layers_of(const Workload& w) {
-  // Plans are up to so much too low (docs/benchmarks.md).
+  // Plans are too low by up to this share (docs/benchmarks.md).
   constexpr double kFree = 0.03;
   const std::int64_t layers = w.in.shape.layers;
   const config::RecomputedLayers& asked = w.in.run.activation_checkpointing;

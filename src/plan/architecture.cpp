@@ -23,7 +23,7 @@ std::string replace_all(std::string text, const std::string& from, const std::st
   return text;
 }
 
-// The config.json of a model in the Hugging Face cache, if it is there.
+// Returns the config.json of a model in the Hugging Face cache, or an empty path if it is not there.
 fs::path cached_config(const std::string& repository) {
   const auto snapshot = hub::cached_snapshot(hub::RepositoryKind::Model, repository);
   std::error_code none;

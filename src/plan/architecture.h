@@ -14,23 +14,24 @@ struct Architecture {
   model::ModelShape shape;
   std::string origin;                                    // path of its config.json
   std::string config_json;                               // text of that file
-  std::optional<model::Quantization> quantization = {};  // of the weights beside it
+  std::optional<model::Quantization> quantization = {};  // of the weights next to it
 };
 
-// The models whose sizes are shipped in configs/architecture/.
+// Returns the models whose sizes are shipped in configs/architecture/.
 std::vector<std::string> built_in_models();
 
-// Whether the sizes of a model are shipped in configs/architecture/.
+// True if the sizes of a model are shipped in configs/architecture/.
 bool is_built_in(const std::string& name);
 
-// The sizes of the model that `model.name_or_path` names: from a local folder, from the Hugging Face cache,
-// or from the figures shipped in configs/architecture/. Downloads nothing.
+// Finds the sizes of the model that `model.name_or_path` names: in a local folder, in the Hugging Face cache,
+// or in the figures shipped in configs/architecture/. Downloads nothing.
 Architecture find_architecture(const std::string& name_or_path);
 
-// The same from the shipped figures alone, whatever else has that name; `name` is one of built_in_models().
+// Returns the sizes from the shipped figures alone, even if something else has that name; `name` is one of
+// built_in_models().
 Architecture built_in_architecture(const std::string& name);
 
-// The same of one config.json.
+// Reads the sizes from one config.json.
 Architecture read_architecture(const std::filesystem::path& config_json);
 
 }  // namespace dpo::plan

@@ -30,7 +30,8 @@ bool names(YamlFile& file, const std::string& device) {
   });
 }
 
-// Products of one name differ: in memory (A100), and in how much of the chip is in use (laptops, MIG).
+// Compares more than the name, because GPUs of one name differ in memory (A100) and in how much of the chip
+// is in use (laptops, MIG).
 bool describes(YamlFile& file, const hardware::Gpu& gpu) {
   if (!names(file, gpu.name)) return false;
   const auto multiprocessors = file.optional_number("multiprocessors", 1);
@@ -45,7 +46,7 @@ bool describes(YamlFile& file, const hardware::Processor& processor) {
   return file.flag("per_core", false) && !processor.name.empty() && names(file, processor.name);
 }
 
-// The user's own files, sorted.
+// Returns the user's own files, sorted.
 std::vector<std::string> own_files() {
   std::vector<std::string> files;
   std::error_code none;
@@ -55,7 +56,7 @@ std::vector<std::string> own_files() {
   return files;
 }
 
-// The file that describes this device; the user's own come first.
+// Returns the file that describes this device; the user's own come first.
 template <class Found>
 std::optional<std::string> file_of(const Found& found) {
   std::vector<std::string> all = own_files();
@@ -113,7 +114,7 @@ Device read_device(const std::string& name_or_file, const hardware::Processor& h
   return d;
 }
 
-// "NVIDIA GeForce RTX 3090" -> "geforce-rtx-3090".
+// Converts "NVIDIA GeForce RTX 3090" to "geforce-rtx-3090".
 std::string file_name_of(const std::string& name) {
   std::string out;
   for (const char c : without_vendor(name)) {
@@ -135,7 +136,7 @@ std::string quoted(const std::string& text) {
 std::string tera(double rate) { return fmt::format("{:.4g}", rate / 1e12); }
 std::string giga(double rate) { return fmt::format("{:.4g}", rate / 1e9); }
 
-// The measurements as comments; the figures below them are derived from these.
+// Returns the measurements as comments. The figures below them are derived from these.
 std::string measured_comment(const std::string& device, const Measured& m, const std::string& day) {
   std::string text = fmt::format("# {}, {} {}.\n# Large matrix products: ", device, kDeviceMark, day);
   if (m.bf16) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.bf16));

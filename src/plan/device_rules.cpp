@@ -97,19 +97,19 @@ std::optional<Finding> disk(const Facts& f) {
   Finding finding = error(id, need + where);
   const auto room = static_cast<std::int64_t>((*free - d.merged) / d.checkpoint);
   if (room >= 1) {
-    // A multiple of eval_every, since best_metric needs an evaluation of each checkpoint.
+    // save_every must be a multiple of eval_every, since best_metric needs an evaluation of each checkpoint.
     const std::int64_t unit = f.plan.resolved.eval_every.value_or(f.run.batch_size);
     const Multiples every = nearest_multiples(f.plan.timing.examples / room + 1, unit);
     finding.remedies.push_back({{fmt::format("save_every={}", every.above)}, "fewer checkpoints"});
   }
-  const std::int64_t kept = room - 1 - (f.run.best_metric ? 1 : 0);  // besides the best and a new one
+  const std::int64_t kept = room - 1 - (f.run.best_metric ? 1 : 0);  // in addition to the best and a new one
   if (kept >= 1) finding.remedies.push_back({{fmt::format("keep_last={}", kept)}, "keeps only the newest"});
   if (d.merged > 0 && *free >= d.total() - d.merged)
     finding.remedies.push_back({{"adapter.merge_on_save=false"}, "dpo merge can write it to another disk"});
   return finding;
 }
 
-// Without clipping gradients may be freed early; why they are not, if something adds to them.
+// Reports that gradients are freed early without clipping, or why they are not.
 std::optional<Finding> gradients(const Facts& f) {
   constexpr const char* id = "gradients";
   if (f.run.max_grad_norm || f.w.in.adapter) return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<Finding> gradients(const Facts& f) {
   return hint(id, "max_grad_norm=null: gradients are kept until the update, since " + why);
 }
 
-// What offload does, or why it does nothing.
+// Reports what offload does, or why it does nothing.
 std::optional<Finding> offload(const Facts& f) {
   constexpr const char* id = "offload";
   if (f.run.offload == config::Offload::none) return std::nullopt;
@@ -153,8 +153,8 @@ std::optional<Finding> offload(const Facts& f) {
                         unused.empty() ? "" : "; ", fmt::join(unused, "; ")));
 }
 
-// Offloaded state, and the copy of a checkpoint from which it is written; the machines of one replica share
-// the copy.
+// Checks that host memory holds offloaded state, and the copy of a checkpoint from which it is written. The
+// machines of one replica share the copy.
 std::optional<Finding> host_memory(const Facts& f) {
   constexpr const char* id = "host-memory";
   const auto& memory = f.w.in.host.memory;

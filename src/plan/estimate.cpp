@@ -1,4 +1,4 @@
-// Figures of a GPU from its driver properties. They are rough: a measured file is better.
+// Estimates figures of a GPU from its driver properties. They are rough: a measured file is better.
 #include <algorithm>
 #include <cstdlib>
 
@@ -46,7 +46,7 @@ double share_of_bus(const hardware::Gpu& gpu) {
 }
 
 double bandwidth_of(const hardware::Gpu& gpu) {
-  constexpr double kUnknown = 100e9;  // memory shared with the CPU has no bus of its own
+  constexpr double kUnknown = 100e9;  // memory shared with the CPU has no separate bus
   const double whole = gpu.bus_bits / 8.0 * gpu.memory_clock * 2;  // double data rate
   return whole > 0 ? whole * share_of_bus(gpu) : kUnknown;
 }
@@ -57,13 +57,13 @@ double host_link(const hardware::Gpu& gpu) {
   return (gpu.pcie > 0 ? gpu.pcie : by_age) * 0.75;
 }
 
-// So does an exchange; it reaches half of that through host memory, where GPUs cannot reach each other
+// An exchange reaches that rate too, or half of it through host memory if GPUs cannot reach each other
 // (GeForce).
 double pcie_link(const hardware::Gpu& gpu) { return host_link(gpu) * (is_geforce(gpu) ? 0.5 : 1); }
 
 }  // namespace
 
-// Attention in 16 bits and bfloat16 products need Ampere or newer.
+// Attention in 16 bits and bfloat16 matmuls need Ampere or newer.
 bool supports_bf16(const hardware::Gpu& gpu) { return gpu.at_least(8, 0); }
 
 bool supports_fp8(const hardware::Gpu& gpu) { return gpu.at_least(8, 9); }

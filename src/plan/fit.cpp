@@ -24,13 +24,13 @@ struct TrainerAndMesh {
   config::MeshConfig mesh;
 };
 
-// A mesh key that is right for replicas alone: 1, if the run says so, or the default.
+// Returns a mesh key that is right for replicas alone: 1, if the run says so, or the default.
 std::optional<std::int64_t> one_or_none(const std::optional<std::int64_t>& size) {
   return size == 1 ? size : std::nullopt;
 }
 
-// The meshes worth trying: the run's own, one process, the trainer's own, shards (alone, with tensor-parallel
-// groups within a machine, with a replica for each machine), and tensor parallelism alone.
+// Returns the meshes worth trying: the run's own, one process, the trainer's own, shards (alone, with
+// tensor-parallel groups within a machine, with a replica for each machine), and tensor parallelism alone.
 std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
   std::vector<TrainerAndMesh> ways = {{in.run.trainer, in.run.mesh}};
   if (in.run.trainer != config::Trainer::Basic) ways.push_back({config::Trainer::Basic, {}});
@@ -46,7 +46,7 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
     for (const auto& replica : replicas)
       ways.push_back({config::Trainer::Fsdp, {.replica = replica, .shard = std::nullopt, .tensor = degree}});
   ways.push_back({config::Trainer::TensorParallel, {}});
-  // A whole model in few bits often fits, and need not be gathered; Adafactor needs it whole.
+  // A whole quantized model often fits and need not be gathered. Adafactor needs a whole model.
   if (in.run.adapter.base_dtype || in.run.optimizer == config::Optimizer::Adafactor)
     ways.push_back({config::Trainer::Fsdp,
                     {.replica = in.machine.ranks(),
@@ -101,7 +101,7 @@ Overrides difference(const config::RunConfig& from, const Choice& to) {
   return overrides;
 }
 
-// Rules and time, which take longer, are of no interest where this is false.
+// True if the memory may be enough. Rules and time take longer to compute, so they are skipped otherwise.
 bool may_fit(const Inputs& in) { return memory_per_gpu(make_workload(in, ReferenceMode::cached)).fits(); }
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
@@ -110,7 +110,7 @@ using Ids = std::vector<std::string>;
 
 bool contains(const Ids& ids, const std::string& id) { return std::ranges::find(ids, id) != ids.end(); }
 
-// Rules that a plan breaks.
+// Returns the rules that a plan breaks.
 Ids errors_of(const Plan& plan) {
   Ids ids;
   for (const Finding& finding : plan.findings)
@@ -118,7 +118,7 @@ Ids errors_of(const Plan& plan) {
   return ids;
 }
 
-// What is searched: all errors but the accepted ones are to go.
+// The input of a search, which must remove all errors but the accepted ones.
 struct Search {
   const Inputs& in;
   Ids accepted;
@@ -129,7 +129,7 @@ bool is_accepted(const Plan& plan, const Ids& accepted) {
          std::ranges::all_of(errors_of(plan), [&](const std::string& id) { return contains(accepted, id); });
 }
 
-// The fastest of the choices that do not change the result of training.
+// Finds the fastest of the choices that do not change the result of training.
 std::optional<Fit> find_among_choices(const Search& search) {
   const Inputs& in = search.in;
   std::optional<Fit> best;
@@ -139,7 +139,7 @@ std::optional<Fit> find_among_choices(const Search& search) {
     Plan plan = assess(chosen);
     if (!is_accepted(plan, search.accepted)) continue;
     Overrides overrides = difference(in.run, choice);
-    // Of equally fast ones, the one that changes least.
+    // Among equally fast choices, the one that changes least is taken.
     constexpr double kNoticeable = 0.999;
     const bool faster = !best || plan.timing.update < kNoticeable * best->plan.timing.update;
     const bool simpler = best && plan.timing.update * kNoticeable <= best->plan.timing.update &&
@@ -159,7 +159,7 @@ std::optional<Fit> find_with(const Search& search, const std::vector<Saving>& sa
   return fit;
 }
 
-// `fit` is that of all of these savings; the last one is needed.
+// Removes savings that are not needed. `fit` is that of all of these savings; the last one is needed.
 Fit without_unneeded(const Search& search, std::vector<Saving> savings, Fit fit) {
   for (std::size_t i = savings.size() - 1; i-- > 0;) {
     std::vector<Saving> fewer = savings;

@@ -21,7 +21,7 @@ config::Dtype reference_dtype(const config::RunConfig& run) {
   return run.model.reference_dtype.value_or(policy_dtype(run));
 }
 
-// Why a run cannot be computed in 8 bits, and is refused.
+// Reasons why a run cannot be computed in FP8 and is rejected.
 enum class Obstacle { none, device, experts, base_dtype, tensor_parallel, policy_dtype, reference_dtype };
 
 bool has_other_policy(const config::RunConfig& run) { return policy_dtype(run) != config::Dtype::bfloat16; }
@@ -29,7 +29,7 @@ bool has_other_reference(const config::RunConfig& run) {
   return needs_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16;
 }
 
-// What no setting mends comes first.
+// Returns the first obstacle to FP8. Those that no setting fixes come first.
 Obstacle obstacle_to_fp8(const Workload& w) {
   const config::RunConfig& run = w.in.run;
   const Device& device = w.machine.device;
@@ -41,7 +41,8 @@ Obstacle obstacle_to_fp8(const Workload& w) {
   return has_other_reference(run) ? Obstacle::reference_dtype : Obstacle::none;
 }
 
-// With what the run could be computed in 8 bits, if anything, and without them.
+// Returns the changes with which the run could be computed in FP8, if there are any, and the change that
+// turns FP8 off.
 std::vector<Remedy> remedies_of(const Workload& w) {
   const config::RunConfig& run = w.in.run;
   Overrides changes;
@@ -82,7 +83,7 @@ std::string text_of(Obstacle obstacle, const Workload& w) {
   return "";
 }
 
-// A run that is refused is planned as without 8 bits.
+// True if a tensor's matmuls are in FP8. A run that is rejected is planned without FP8.
 bool is_in_fp8(const Workload& w, const Block& block, const TensorInfo& tensor) {
   constexpr std::int64_t kMultiple = 16;  // as in ops/small_numbers.h
   return w.in.run.fp8 && block.kind == BlockKind::layer && tensor.multiplies_tokens &&
@@ -90,7 +91,7 @@ bool is_in_fp8(const Workload& w, const Block& block, const TensorInfo& tensor) 
          obstacle_to_fp8(w) == Obstacle::none;
 }
 
-// Elements of a token that a matrix reads and writes.
+// Return the elements of a token that a matrix reads, and those that it writes.
 double inputs_of_matrix(const TensorInfo& matrix) {
   return to_double(matrix.shape[matrix.transposed ? 0 : 1]);
 }
@@ -107,7 +108,7 @@ double fp8_parameters(const Workload& w, const Block& block) {
   return sum;
 }
 
-// Published products reach 1.8 times the rate of bfloat16 at best, where the peak is twice as high.
+// Published FP8 matmuls reach at best 1.8 times the rate of bfloat16, where the peak is twice as high.
 double fp8_product_flops(const Device& device) {
   constexpr double kShare = 0.8;  // of the rate that would be in proportion to the peak
   return device.fp8_flops * kShare * device.product_flops(/*bf16=*/true) / device.bf16_flops;

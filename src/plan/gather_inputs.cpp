@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that does not exist yet will be created below its nearest existing parent, on the same disk.
+// Returns the part of a path that exists. A folder that does not exist yet will be created below its nearest
+// existing parent, on the same disk.
 fs::path existing_part(fs::path folder) {
   std::error_code failed;
   folder = fs::absolute(folder, failed);
@@ -36,7 +37,8 @@ std::optional<double> free_bytes(const fs::path& existing) {
   return static_cast<double>(space.available);
 }
 
-// Why a run cannot write in a folder; empty where it can, as far as one can tell without trying.
+// Returns why a run cannot write in a folder, or an empty text if it can, as far as that is known without
+// trying.
 std::string obstacle_in(const fs::path& existing) {
   std::error_code failed;
   if (!fs::is_directory(existing, failed)) return fmt::format("{} is not a folder", existing.string());
@@ -48,7 +50,7 @@ std::string obstacle_in(const fs::path& existing) {
   return "";
 }
 
-// 'dpo train' would notice only after reading the data.
+// Rejects a model.archive that 'dpo train' would reject only after reading the data.
 void check_archive(const config::RunConfig& run) {
   const std::string& archive = *run.model.archive;
   std::error_code none;
@@ -59,15 +61,15 @@ void check_archive(const config::RunConfig& run) {
     throw UserError(fmt::format("model.archive: no model in {}{}", archive, hint));
 }
 
-// The original's path of our own checkpoint (CHECKPOINT/policy.pt) means its folder.
+// Returns the folder of our own checkpoint for the path that the original uses (CHECKPOINT/policy.pt).
 fs::path archive_path(const fs::path& archive) {
   std::error_code none;
   const bool is_file_of_folder = archive.filename() == "policy.pt" && !fs::exists(archive, none);
   return is_file_of_folder ? archive.parent_path() : archive;
 }
 
-// The config.json beside the weights that the run starts from: that of model.archive, if it is a model's
-// folder, else the model's own.
+// Returns the config.json next to the weights that the run starts from: that of model.archive, if it is a
+// model's folder, else the model's own.
 Architecture start_of(const config::RunConfig& run, const Architecture& own) {
   if (!run.model.archive) return own;
   const fs::path archive = archive_path(*run.model.archive), config = archive / "config.json";
@@ -78,14 +80,14 @@ Architecture start_of(const config::RunConfig& run, const Architecture& own) {
   return start;
 }
 
-// Returns whether a file has the name of weights in a model folder, so that the config.json beside it is its
-// own.
+// True if a file has the name of weights in a model folder, so that the config.json next to it is its own.
 bool is_of_model_folder(const fs::path& file) {
   return file.stem() == "model" || file.stem() == "pytorch_model";
 }
 
-// A model.archive that is a folder has its own config.json; a file uses that of model.name_or_path. Plan and
-// tokenizer are always those of model.name_or_path, so both must describe the same model.
+// Requires that the archive and model.name_or_path describe the same model, because plan and tokenizer are
+// always those of model.name_or_path. A model.archive that is a folder has its own config.json; a file uses
+// that of model.name_or_path.
 void check_same_model(const config::RunConfig& run, const Architecture& own) {
   std::error_code none;
   const fs::path archive = archive_path(*run.model.archive);
@@ -105,7 +107,8 @@ void check_same_model(const config::RunConfig& run, const Architecture& own) {
       *run.model.archive, run.model.name_or_path, other, is_file && folder.empty() ? "." : folder.string()));
 }
 
-// An adapter is trained over the matrices that the files have in few bits, as they are.
+// Sets adapter.base_dtype to the format of quantized files, since an adapter is trained over them as they
+// are.
 void use_stored_dtype(config::AdapterConfig& adapter, const Architecture& start) {
   if (!start.quantization || adapter.name == config::Adapter::none) return;
   const config::BaseDtype dtype = base_dtype_of(*start.quantization);
@@ -118,8 +121,8 @@ void use_stored_dtype(config::AdapterConfig& adapter, const Architecture& start)
   adapter.base_dtype = dtype;
 }
 
-// The statistics that the configuration names, else what was counted, else the statistics of the first data
-// set that has any, else HH's.
+// Reads the statistics that the configuration names, else takes what was counted, else reads the statistics
+// of the first data set that has any, else HH's.
 void read_lengths(Inputs& in, const std::optional<Lengths>& counted) {
   if (in.run.plan.lengths || counted) {
     in.lengths = in.run.plan.lengths ? load_lengths(*in.run.plan.lengths) : *counted;

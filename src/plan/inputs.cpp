@@ -38,7 +38,8 @@ ReferenceMode reference_of(const config::RunConfig& run, ReferenceMode if_auto) 
   return if_auto;
 }
 
-// Tokens of several examples: mean plus three standard deviations of their sum, at most the largest possible.
+// Returns the tokens of several examples: mean plus three standard deviations of their sum, at most the
+// largest possible.
 double peak_tokens_of(double mean, double deviation, double largest, double examples) {
   return std::min(largest * std::max(1.0, examples), mean * examples + 3 * deviation * std::sqrt(examples));
 }

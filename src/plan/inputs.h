@@ -1,4 +1,4 @@
-// plan: what a run will need, before it starts: rules, memory, time, disk and advice.
+// plan predicts what a run will need before it starts: rules, memory, time, disk and advice.
 // Everything here is arithmetic over the configuration, the model's tensor table and the device's figures.
 #pragma once
 
@@ -22,15 +22,16 @@ namespace dpo::plan {
 
 inline double to_double(std::int64_t count) { return static_cast<double>(count); }
 
-// What was looked up on this machine; nothing else in a plan depends on where it is made.
+// Facts that were looked up on this machine. Nothing else in a plan depends on where it is made.
 struct HostInfo {
   std::optional<double> free_disk;     // bytes free in run_folder; unknown on another machine
   std::string run_folder;              // where runs are written
   std::optional<double> memory;        // bytes; unknown on another machine
   std::string obstacle;                // why the run folder cannot be created; empty: it can
-  std::optional<bool> archive_exists;  // model.archive, when it is set
+  std::optional<bool> archive_exists;  // whether model.archive exists, if it is set
   bool resumes = false;                // the run continues from a checkpoint
-  // Whether the model's tokenizer has a chat template, as those of instruct models do; unknown without it.
+  // True if the model's tokenizer has a chat template, as those of instruct models do. Null if the tokenizer
+  // is not known.
   std::optional<bool> has_chat_template{};
 };
 
@@ -46,14 +47,14 @@ struct Inputs {
   // error that depends on them is only a warning.
   std::vector<std::string> unmeasured;
   HostInfo host;
-  std::map<std::string, std::string> commits{};  // of what a run reads from the hub, by name
+  std::map<std::string, std::string> commits{};  // of hub repositories that a run reads, by name
   std::string held_out_sha256{};  // of the examples that a run evaluates on; empty: not known, or none
 
-  // What has gradients and optimizer state, and is saved.
+  // Returns the tensors that have gradients and optimizer state and that are saved.
   const model::TensorTable& trained() const { return adapter ? *adapter : *table; }
 };
 
-// What the loss takes as one example.
+// The unit that the loss takes as one example.
 struct ExampleUnit {
   const char* name = "pair";
   std::int64_t in_epoch = 0;
@@ -63,24 +64,25 @@ struct ExampleUnit {
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
 
-// What the run evaluates: no more than a counted test split has.
+// Returns what the run evaluates: no more than a counted test split has.
 config::EvaluationSize evaluation_of(const Inputs& in);
 
 bool is_preference(const config::LossConfig& loss);
 bool needs_reference(const config::LossConfig& loss);
 
-// Whether the reference scores can be computed before the run.
+// True if the reference scores can be computed before the run.
 bool can_cache(const config::LossConfig& loss);
 
 enum class ReferenceMode { none, live, cached };
 
-// The adapter's keys as the tables take them.
+// Converts the adapter's keys to what the tensor tables take.
 model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
 
-// The frozen matrices of a run with an adapter over such weights, which are used as they are.
+// Returns the format of the frozen matrices under an adapter over quantized weights, which are used as they
+// are.
 config::BaseDtype base_dtype_of(const model::Quantization& stored);
 
-// The tensors of the run's adapter; null without one.
+// Returns the tensors of the run's adapter; null without one.
 std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
                                                      const model::TensorTable& table);
 
@@ -88,22 +90,22 @@ std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& ru
 struct Precision {
   std::int64_t weights = 4;  // in forward and backward passes
   std::int64_t gradients = 4;
-  std::int64_t stored = 4;     // the weights that are updated and saved
-  double master = 0;           // what they take besides the weights of the passes
-  double state = 4;            // one value of the optimizer state; of 8 bits with its part of a scale
-  std::int64_t reduction = 4;  // what a reduce-scatter sends
+  std::int64_t stored = 4;  // the weights that are updated and saved
+  double master = 0;        // their bytes beyond the weights of the passes
+  double state = 4;         // one value of the optimizer state; 8-bit values include their share of a scale
+  std::int64_t reduction = 4;  // an element of a reduce-scatter
   std::int64_t reference = 4;
-  bool bf16 = false;  // matrix products in bfloat16 or float16
+  bool bf16 = false;  // matmuls are in bfloat16 or float16
 };
 
-// `data_ranks`: ranks that divide the batch.
+// Returns the precision of a run. `data_ranks` is the number of ranks that divide the batch.
 Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
 
 // Replaces model.fsdp_policy_mp=auto by the dtype that is fastest on the device without losing precision of
 // the weights, and returns a note that says why. Any other value is kept, without a note.
 std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device);
 
-// What every rank computes in a microbatch, derived from the inputs.
+// The work of every rank in a microbatch, derived from the inputs.
 struct Workload {
   const Inputs& in;
   Machine machine{};         // as the ranks share it
@@ -124,10 +126,11 @@ struct Workload {
   std::int64_t ranks_per_device() const { return (machine.gpus + in.machine.gpus - 1) / in.machine.gpus; }
 };
 
-// The mesh of the run on its devices; nullopt where trainer, mesh keys and devices contradict each other.
+// Returns the mesh of the run on its devices, or nullopt if trainer, mesh keys and devices contradict each
+// other.
 std::optional<config::MeshShape> find_mesh(const Inputs& in);
 
-// A contradiction of trainer, mesh keys and devices is a UserError.
+// Throws a UserError if trainer, mesh keys and devices contradict each other.
 Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto);
 
 }  // namespace dpo::plan

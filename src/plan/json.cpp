@@ -9,7 +9,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Whole numbers without a fraction: 8, not 8.0.
+// Writes whole numbers without a fraction: 8, not 8.0.
 json number(double value) {
   const double rounded = std::round(value);
   if (rounded == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(rounded);
@@ -19,7 +19,7 @@ json number(double value) {
 json or_null(const std::optional<std::int64_t>& value) { return value ? json(*value) : json(); }
 json or_null(const std::string& text) { return text.empty() ? json() : json(text); }
 
-// Where the figures of a device come from.
+// Returns where the figures of a device come from.
 std::string figures_of(const Device& device) {
   return device.origin == FiguresOrigin::estimated ? "estimated" : device.file;
 }

@@ -11,7 +11,7 @@
 namespace dpo::plan {
 namespace {
 
-// The run with each built-in model, the largest first.
+// Returns the run with each built-in model, the largest first.
 std::vector<Inputs> candidates(const config::RunConfig& run, const Machine& machine) {
   std::vector<Inputs> all;
   std::optional<UserError> problem;
@@ -49,7 +49,7 @@ std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const 
   return std::nullopt;
 }
 
-// Throws if it is not for memory that even the smallest model cannot be trained.
+// Throws if even the smallest model cannot be trained, for a reason other than memory.
 void check_settings(const Inputs& smallest) {
   const std::optional<Fit> fit = find_fastest(smallest);
   if (!fit || fit->plan.passes()) return;

@@ -20,7 +20,8 @@ struct UsualBeta {
   const char* usual;
 };
 
-// Losses over means per token need larger ones than losses over sums; SPPO's is the inverse of its eta.
+// Usual betas that differ from those of other losses. Losses over means per token need larger ones than
+// losses over sums; SPPO's is the inverse of its eta.
 constexpr std::array<UsualBeta, 3> kOtherBetas = {{{config::Loss::simpo, 1, 20, "2 to 10"},
                                                    {config::Loss::sigmoid_norm, 1, 20, "2 to 10"},
                                                    {config::Loss::sppo_hard, 1e-4, 0.1, "0.001"}}};
@@ -31,7 +32,8 @@ UsualBeta usual_beta(const config::LossConfig& loss) {
   return {loss.name, 0.01, 1, "0.1 to 0.5"};
 }
 
-// "pairs.jsonl: of 1,000 sampled examples 790 lose turns of the conversation, 3 have a cut response"
+// Describes a source's losses: "pairs.jsonl: of 1,000 sampled examples 790 lose turns of the conversation, 3
+// have a cut response".
 std::string losses_text(const CutExamples& source, LengthBasis basis) {
   std::vector<std::string> losses;
   const auto add = [&](std::int64_t count, const char* one, const char* many) {
@@ -309,7 +311,7 @@ std::optional<Finding> known_settings(const Facts& f) {
   const bool preference = is_preference(f.run.loss);
   // ORPO is SFT with a preference term and takes SFT's learning rates.
   const bool small_steps = preference && f.run.loss.name != config::Loss::orpo;
-  // Those of LoRA are ten to a hundred times as large.
+  // Learning rates of LoRA are ten to a hundred times as large.
   const bool lora = f.w.in.adapter != nullptr;
   const double least = (small_steps ? 1e-8 : 1e-7) * (lora ? 100 : 1);
   const double most = (small_steps ? 5e-6 : 5e-5) * (lora ? 20 : 1);

@@ -90,10 +90,10 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
   ExampleTokens sum;
   double squares = 0;
   for (const double length : lengths.prompt)
-    // By the part that the longest response is from, which alone decides whether anything is cut.
+    // Sums up by the part that the longest response is from, which alone decides whether anything is cut.
     for (std::size_t m = 0; m < parts.size(); ++m) {
       const Cut cut(length, parts[m], limit, prompt_limit);
-      // Sums over the responses up to the longest, of all (first) and of the shorter ones.
+      // Sums over the responses up to the longest: of all (first), and of the shorter ones.
       std::array<double, 2> tokens{}, tokens_squared{}, attended{};
       for (std::size_t j = 0; j <= m; ++j)
         for (std::size_t shorter = 0; shorter < (j < m ? 2u : 1u); ++shorter) {
@@ -123,7 +123,7 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
   const auto prompts = static_cast<double>(lengths.prompt.size());
   for (double* total : {&sum.mean, &sum.response_mean, &sum.attended, &sum.repeated, &squares})
     *total /= prompts;
-  // Of the numbers of responses only mean and limits are known: no distribution within them varies more.
+  // Only mean and limits of the numbers of responses are known. No distribution within them varies more.
   const double count_variance = (responses.most - count) * std::max(0.0, count - responses.least);
   const double mean_response = sum.response_mean / count;
   sum.deviation = std::sqrt(std::max(0.0, squares - sum.mean * sum.mean) +

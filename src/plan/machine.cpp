@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kReferenceDevice = "a100-80gb";  // the GPU of the reference results
 
-// One of `ranks` equal parts of a device. The link of a processor is that between its ranks already.
+// Returns one of `ranks` equal parts of a device. The link of a processor is already the one between its
+// ranks.
 Device share_of(Device device, std::int64_t ranks) {
   for (double* figure : {&device.memory, &device.memory_bandwidth, &device.bf16_flops, &device.fp32_flops,
                          &device.network, &device.host_link, &device.watts, &device.usd_per_hour})
@@ -22,7 +23,7 @@ Device share_of(Device device, std::int64_t ranks) {
   return device;
 }
 
-// Where GPUs differ, all are planned like the one with the least memory.
+// Takes the GPUs of the machine. If they differ, all are planned like the one with the least memory.
 void take_gpus(Machine& machine, const std::vector<hardware::Gpu>& gpus) {
   const auto& smallest = *std::ranges::min_element(gpus, {}, &hardware::Gpu::memory_bytes);
   machine.device = device_of(smallest);

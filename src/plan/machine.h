@@ -13,7 +13,7 @@ namespace dpo::plan {
 // The processes that a launcher started.
 struct Launched {
   std::int64_t ranks = 1;
-  std::int64_t on_machine = 1;  // of them, those on this machine
+  std::int64_t on_machine = 1;  // ranks on this machine
 };
 
 // The devices a run is planned for.
@@ -27,31 +27,32 @@ struct Machine {
   std::vector<std::string> notes;
 
   std::int64_t ranks() const { return launched ? launched->ranks : gpus * nodes; }
-  // Bandwidth within groups of `span` neighbouring ranks: the link within a machine, the network for groups
-  // that cross machines.
+  // Returns the bandwidth within groups of `span` neighbouring ranks: the link within a machine, the network
+  // for groups that cross machines.
   double bus(std::int64_t span) const {
     return nodes == 1 || (span <= gpus && gpus % span == 0) ? device.link : device.network;
   }
 };
 
-// What the user asked for with --gpus, --nodes and --device; the rest is found on this machine.
+// The user's choices with --gpus, --nodes and --device. The rest is found on this machine.
 struct MachineRequest {
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> nodes{};
   std::optional<std::string> device{};  // a name in configs/device/ or of an own file, or a path
-  // Of a run started as several processes: how many, and how many of them on this machine (default: all).
+  // Set for a run that was started as several processes: how many there are, and how many of them are on this
+  // machine (default: all).
   std::optional<std::int64_t> ranks{};
   std::optional<std::int64_t> ranks_here{};
 };
 
 Machine find_machine(const MachineRequest& request);
 
-// The same on a machine with these GPUs.
+// Overload for a machine with these GPUs.
 Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus);
 
-// The machine as the ranks of a run share it: `gpus` counts the ranks on it, and `device` is one rank's
-// share. Without a launcher these are the ranks that 'dpo train' starts: one per GPU, or as many as the mesh
-// keys ask for, which then share GPUs. BasicTrainer is one process with the whole machine.
+// Returns the machine as the ranks of a run share it: `gpus` counts the ranks on it, and `device` is one
+// rank's share. Without a launcher these are the ranks that 'dpo train' starts: one per GPU, or as many as
+// the mesh keys ask for, which then share GPUs. BasicTrainer is one process with the whole machine.
 Machine machine_of_ranks(const Machine& machine, const config::RunConfig& run);
 
 }  // namespace dpo::plan

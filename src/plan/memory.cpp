@@ -17,7 +17,7 @@ constexpr std::int64_t kNf4Block = 64, kNestedBlock = 256;  // elements, and sca
 using model::Block;
 using model::BlockKind;
 
-// A block as the fullest rank of the mesh holds it.
+// Returns the size of a block on the fullest rank of the mesh.
 model::BlockSize block_on_rank(const Workload& w, const Block& block) {
   model::Layout layout;
   layout.tensor_ranks = w.mesh.tensor;
@@ -29,15 +29,15 @@ double unsharded_on_rank(const Workload& w, const Block& block) {
   return to_double(block_on_rank(w, block).size);
 }
 
-// Parameters that a tensor-parallel rank trains, before sharding.
+// Returns the parameters that a tensor-parallel rank trains, before sharding.
 double unsharded_parameters(const Workload& w) {
   double sum = 0;
   for (const Block& block : w.in.trained().blocks) sum += unsharded_on_rank(w, block);
   return sum;
 }
 
-// The sum of `amount` over the blocks on the fullest of `devices` devices: blocks are placed in order, each
-// where its middle falls.
+// Returns the sum of `amount` over the blocks on the fullest of `devices` devices. Blocks are placed in
+// order, each where its middle falls.
 template <class Amount>
 double fullest_of_spread(const model::TensorTable& table, std::int64_t devices, const Amount& amount) {
   const double share = to_double(table.count()) / to_double(devices);
@@ -60,7 +60,7 @@ bool has_tensor(const model::TensorTable& table, const std::string& name) {
   });
 }
 
-// Whether the head's matrix is the embedding's.
+// True if the head's matrix is the embedding's.
 bool is_tied(const model::TensorTable& table) { return !has_tensor(table, table.head_name); }
 
 bool trains_head(const Workload& w) {
@@ -68,12 +68,12 @@ bool trains_head(const Workload& w) {
   return has_tensor(w.in.trained(), is_tied(model) ? model.embedding_name : model.head_name);
 }
 
-// A chunk of logits, which a GPU's kernels overwrite with their gradient.
+// Returns the bytes of a chunk of logits, which a GPU's kernels overwrite with their gradient.
 double logits_bytes(const Workload& w) {
   const bool is_cpu = w.machine.device.is_cpu;
   const double chunk = to_double(model::kHeadChunkRows) * (is_cpu ? 1 : 4 / to_double(w.precision.weights));
   const double vocabulary = to_double(w.in.shape.vocabulary) / to_double(w.mesh.tensor);
-  // Over several chunks the gradient of a 16-bit matrix is summed in float32; a CPU's products are 16-bit.
+  // Over several chunks the gradient of a 16-bit matrix is summed in float32; a CPU's matmuls are 16-bit.
   const bool summed = trains_head(w) && w.precision.gradients < 4 && w.peak_response_rows > chunk;
   const double product = is_cpu ? to_double(w.precision.weights) : 0;
   const double sum = summed ? vocabulary * to_double(w.in.shape.hidden) * (4 + product) : 0;
@@ -81,11 +81,10 @@ double logits_bytes(const Workload& w) {
   return std::min(w.peak_response_rows, chunk) * vocabulary * each + sum;
 }
 
-// What a backward pass over a sharded model has gathered at a time: the weights of the block in use and of
-// the next, in few bits if they are kept so; the block's gradients from autograd (which the head does not
-// use); and the buffer of a reduce-scatter, of this block or still of the one before.
-//
-// Without shards there are only the gradients from autograd, which count where a layer has many experts.
+// Returns the bytes that a backward pass over a sharded model has gathered at a time: the weights of the
+// block in use and of the next (quantized if they are kept so); the block's gradients from autograd (which
+// the head does not use); and the buffer of a reduce-scatter, of this block or still of the one before.
+// Without shards there are only the gradients from autograd, which count if a layer has many experts.
 double gathered_bytes(const Workload& w) {
   const double weight = to_double(w.precision.weights);
   if (w.mesh.shard == 1)
@@ -106,8 +105,8 @@ double gathered_bytes(const Workload& w) {
   return most;
 }
 
-// Gradients for all parameters; or of one block at a time, and the embedding's besides while a head that
-// shares its matrix adds to them.
+// Returns the bytes of gradients for all parameters; or of one block at a time, plus the embedding's while a
+// head that shares its matrix adds to them.
 double gradient_bytes(const Workload& w) {
   const double each = to_double(w.precision.gradients);
   if (!config::frees_gradients(w.in.run, w.mesh.ranks())) {
@@ -122,20 +121,21 @@ double gradient_bytes(const Workload& w) {
   return (most + (tied ? unsharded_on_rank(w, blocks.front()) : 0)) * each;
 }
 
-// Bytes of optimizer state for each parameter.
+// Returns the bytes of optimizer state for each parameter.
 double state_per_parameter(const Workload& w) {
   const model::TensorTable& trained = w.in.trained();
   return optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count()) * w.precision.state;
 }
 
-// Of offloaded state, the parts that are updated, fetched and written back.
+// Returns the bytes of optimizer state on the device. With offload these are the parts that are updated,
+// fetched and written back.
 double optimizer_on_device(const Workload& w) {
   const double all = optimizer_bytes(w);
   return offloads_optimizer(w) ? std::min(all, 3 * to_double(model::kOffloadedPart) * state_per_parameter(w))
                                : all;
 }
 
-// Of an offloaded reference, the block in use and the next one.
+// Returns the bytes of the reference on the device. With offload these are the block in use and the next one.
 double reference_on_device(const Workload& w) {
   if (!offloads_reference(w)) return reference_bytes(w);
   const std::vector<Block>& blocks = w.in.table->blocks;
@@ -145,14 +145,15 @@ double reference_on_device(const Workload& w) {
   return most * to_double(w.precision.reference);
 }
 
-// Whether a tensor is in few bits: as the run has it, or as the files have it.
+// True if a tensor is quantized, by the run or in the files.
 bool is_small(const Workload& w, const Block& block, const model::TensorInfo& tensor) {
   return w.in.run.adapter.base_dtype && model::may_be_small(block, tensor) &&
          (!w.in.quantization || w.in.quantization->covers(tensor.name));
 }
 
-// The bytes of a matrix in few bits on a tensor-parallel rank: its codes and their scales
-// (ops/small_matrix.h). A part of nf4 has scales of 32 bits, as they are; columns have those of all rows.
+// Returns the bytes of a quantized matrix on a tensor-parallel rank: its codes and their scales
+// (ops/small_matrix.h). A part of an nf4 matrix has 32-bit scales, which are not quantized again. A part with
+// some of the columns has the scales of all rows.
 double small_bytes(const Workload& w, const model::TensorInfo& tensor) {
   const std::int64_t ranks = w.mesh.tensor;
   const double count = to_double(tensor.count()) / to_double(ranks);
@@ -174,7 +175,7 @@ double model_bytes(const Workload& w) {
   return bytes / to_double(w.mesh.shard);
 }
 
-// The layer in use, in the dtype that it is computed in.
+// Returns the bytes of the quantized layer in use, in the dtype that it is computed in.
 double expanded_bytes(const Workload& w) {
   if (!w.in.run.adapter.base_dtype) return 0;
   double most = 0;
@@ -183,8 +184,8 @@ double expanded_bytes(const Workload& w) {
   return most * to_double(w.precision.weights);
 }
 
-// What an update of Adafactor makes of a tensor: its gradient and its change in float32, and of weights in
-// other bits those too. Other optimizers work in pieces.
+// Returns the bytes that Adafactor's update of a tensor takes: its gradient and its change in float32, and
+// the weights too if they are not float32. Other optimizers work in pieces.
 double update_bytes(const Workload& w) {
   if (w.in.run.optimizer != config::Optimizer::Adafactor) return 0;
   std::int64_t largest = 0;
@@ -193,16 +194,17 @@ double update_bytes(const Workload& w) {
   return to_double(largest) * (w.precision.weights == 4 ? 8 : 12);
 }
 
-// The gradient of an embedding from autograd, for all rows of it, before it is added to the sums: on a CPU,
-// with ranks, and in a build without our kernels, of which a plan does not know.
+// Returns the bytes of the embedding's gradient from autograd, for all its rows, before it is added to the
+// sums. It exists on a CPU, with ranks, and in a build without our kernels, which a plan cannot know.
 double embedding_gradient_bytes(const Workload& w) {
   const model::TensorTable& trained = w.in.trained();
-  if (w.mesh.shard > 1 || !has_tensor(trained, trained.embedding_name)) return 0;  // else of gathered blocks
+  // With shards it counts among the gathered blocks.
+  if (w.mesh.shard > 1 || !has_tensor(trained, trained.embedding_name)) return 0;
   return unsharded_on_rank(w, trained.blocks.front()) * to_double(w.precision.weights);
 }
 
-// What there is when activations and logits are freed, or nearly, as far as it is more than they were; and
-// besides them where blocks are updated during the backward pass.
+// Returns extra memory after the activations and logits are freed, or nearly so, as far as it exceeds theirs.
+// Updates during the backward pass need theirs in addition to them.
 double later_bytes(const Workload& w, double activations, double logits) {
   const double freed = activations + logits, update = update_bytes(w);
   const bool is_during = config::frees_gradients(w.in.run, w.mesh.ranks());
@@ -210,12 +212,12 @@ double later_bytes(const Workload& w, double activations, double logits) {
 }
 
 double workspace_bytes(const Workload& w, double activations, double logits) {
-  // On a CPU the allocator keeps a tenth of them after they are freed (measured).
+  // On a CPU the allocator keeps a tenth of activations and logits after they are freed (measured).
   if (w.machine.device.is_cpu) return 0.25 * kGib + 0.1 * (activations + logits);
   return 0.05 * activations;
 }
 
-// What a GPU's driver and libraries use besides tensors.
+// Returns the bytes that a GPU's driver and libraries use in addition to tensors.
 double driver_bytes(const Workload& w) {
   if (w.machine.device.is_cpu) return 0;
   const double context = 1.0 * kGib;
@@ -226,7 +228,8 @@ double driver_bytes(const Workload& w) {
 constexpr const char* kDriver = "driver";
 constexpr const char* kSnapshot = "checkpoint copy";
 
-// A checkpoint is copied to host memory and written in the background. On a CPU that is the run's own memory.
+// True if a checkpoint's copy is outside of the memory that is planned here. A checkpoint is copied to host
+// memory and written in the background; on a CPU that is the run's own memory.
 bool copies_to_host(const Workload& w) { return !w.machine.device.is_cpu; }
 
 }  // namespace
@@ -274,7 +277,7 @@ bool offloads_optimizer(const Workload& w) {
 }
 
 double reference_bytes(const Workload& w) {
-  // With an adapter, the reference's weights are the policy's own.
+  // With an adapter, the reference's weights are the policy's.
   if (w.reference != ReferenceMode::live || w.in.adapter) return 0;
   return resident_parameters(w, *w.in.table) * to_double(w.precision.reference);
 }

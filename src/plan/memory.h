@@ -23,38 +23,40 @@ struct Memory {
 
 Memory memory_per_gpu(const Workload& w);
 
-// The layers that the run recomputes. If the plan decides, as few as leave a little of the memory free if
-// possible, but not all: the memory of the last one is needed in any case.
+// Returns how many layers the run recomputes. If the plan decides, it is as few as leave a little of the
+// memory free if possible, but not all: the memory of the last layer is needed in any case.
 std::int64_t recomputed_layers_of(const Workload& w);
 
-// Parameters of a table that live on the fullest GPU: the model's, or those that are trained.
+// Returns the parameters of a table that live on the fullest GPU. The table is the model's, or that of the
+// trained tensors.
 double resident_parameters(const Workload& w, const model::TensorTable& table);
 
-// Bytes of a block of the model as a tensor-parallel rank keeps it, before sharding: as it is computed with,
-// or with the frozen matrices in few bits (adapter.base_dtype).
+// Returns the bytes of a block of the model as a tensor-parallel rank keeps it, before sharding: in the dtype
+// that it is computed in, or with quantized frozen matrices (adapter.base_dtype).
 double block_bytes(const Workload& w, const model::Block& block);
 
-// The same for each parameter, on average.
+// Returns these bytes for each parameter, on average.
 double bytes_per_parameter(const Workload& w);
 
-// Bytes of an element in few bits, with the scales of blocks of elements.
+// Returns the bytes of a quantized element, with its share of the scales.
 double bytes_of_code(const Workload& w);
 
-// Parameters of a block on a tensor-parallel rank that are in few bits.
+// Returns the quantized parameters of a block on a tensor-parallel rank.
 double small_parameters(const Workload& w, const model::Block& block);
 
-// Whether every shard rank sums all gradients over the microbatches and reduces them once per update
+// True if every shard rank sums all gradients over the microbatches and reduces them once per update
 // (fsdp_accumulate=whole).
 bool accumulates_unsharded(const Workload& w);
 
-// Values of optimizer state for all parameters of the model.
+// Returns the number of optimizer state values for all parameters of the model.
 double optimizer_values(config::Optimizer optimizer, const model::TensorTable& table);
 
-// Bytes of optimizer state of the fullest rank, and whether it waits in host memory (offload).
+// Return the bytes of optimizer state of the fullest rank, and whether it is kept in host memory (offload).
 double optimizer_bytes(const Workload& w);
 bool offloads_optimizer(const Workload& w);
 
-// The same of a reference that is computed live with weights of its own; 0 bytes if there is none.
+// Return the bytes of a reference that is computed live with separate weights (0 if there is none), and
+// whether it is kept in host memory.
 double reference_bytes(const Workload& w);
 bool offloads_reference(const Workload& w);
 
@@ -67,7 +69,7 @@ struct SavedTensor {
 
 std::vector<SavedTensor> saved_tensors(const model::ModelShape& shape, std::int64_t element_bytes);
 
-// Bytes that the layers of the fullest GPU save for the tokens of a microbatch.
+// Returns the bytes that the layers of the fullest GPU save for the tokens of a microbatch.
 double activation_bytes(const Workload& w);
 
 }  // namespace dpo::plan

@@ -7,20 +7,21 @@
 
 namespace dpo::plan {
 
-// One JSON object: examples_per_gpu, rules, memory, time, disk, resolved, fits (and `fit` after a search).
+// Returns one JSON object: examples_per_gpu, rules, memory, time, disk, resolved, fits (and `fit` after a
+// search).
 std::string to_json(const Plan& plan, const Inputs& in, const std::optional<Fit>& fit);
 
-// The plan for people: what is planned, rules, memory, time. `colours`: with ANSI colours.
+// Returns the plan for people: what is planned, rules, memory, time. `colours` adds ANSI colours.
 std::string to_text(const Plan& plan, const Inputs& in, bool colours);
-std::string memory_to_text(const Plan& plan);  // that part alone
+std::string memory_to_text(const Plan& plan);  // the memory part alone
 std::string to_text(const Fit& fit, const Plan& before);
 
-// The answer of 'dpo plan --largest' for this run and machine.
+// Returns the answer of 'dpo plan --largest' for this run and machine.
 std::string to_text(const std::vector<LargestModel>& models, const config::RunConfig& run,
                     const Machine& machine, bool colours);
 std::string to_json(const std::vector<LargestModel>& models);
 
-// Where a run writes, and the checkpoint that it resumes from; empty: a new run.
+// The folder that a run writes to, and the checkpoint that it resumes from; empty: a new run.
 struct RunPaths {
   std::string folder;
   std::string checkpoint;
@@ -31,7 +32,8 @@ struct TextStyle {
   std::size_t width = std::string::npos;  // of a line; longer ones are wrapped
 };
 
-// The plan in five lines, before a run: what is trained, on which data, how, what it needs, where it writes.
+// Returns the plan in five lines, for the start of a run: what is trained, on which data, how, what it needs,
+// where it writes.
 std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths, const TextStyle& style);
 std::string warnings_to_text(const Plan& plan, const TextStyle& style);
 

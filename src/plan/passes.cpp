@@ -14,7 +14,8 @@ namespace {
 using model::Block;
 using model::BlockKind;
 
-// Floating-point operations of one block's forward pass over the microbatch: matrix products, attention.
+// Return the floating-point operations of one block's forward pass over the microbatch: of matmuls, and of
+// attention.
 double product_flops(const Workload& w, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
@@ -36,25 +37,25 @@ double overlapped(double compute, double communication) {
   return std::max(compute, communication) + kInterference * std::min(compute, communication);
 }
 
-// A forward pass of a block on a GPU. Products reach a steady share of the peak, attention a third of that.
-// What lies between them (norms, activations, rotary embedding, additions, short attention) is bound by
-// memory: bytes per token and hidden element, in 16 bits. Launches take some time for each block, and the
-// host for each microbatch. Fitted to 17 updates on an H200, of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B
-// and Qwen2.5 and 3, with 200 to 2,000 tokens an example. Tests hold all of them within 10 %, and 7 of
-// earlier versions.
+// Constants for the time of a block's forward pass on a GPU. Matmuls reach a steady share of the peak,
+// attention a third of that. The operations between them (norms, activations, rotary embedding, additions,
+// short attention) are bound by memory: bytes per token and hidden element, in 16 bits. Launches take some
+// time for each block, and the host for each microbatch. The constants were fitted to 17 updates on an H200,
+// of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B and Qwen2.5 and 3, with 200 to 2,000 tokens an example.
+// Tests hold all of them within 10 %, and 7 of earlier versions.
 constexpr double kAttentionRate = 1.0 / 3;
 constexpr double kBytesPerElement = 110;
 constexpr double kBlockSecondsOnGpu = 10e-6;
-// The share of the rate that products with experts reach: OLMoE-1B-7B on an H200.
+// Share of the rate that matmuls with experts reach: OLMoE-1B-7B on an H200.
 constexpr double kExpertsEfficiency = 0.46;
 
-// Seconds of so many bytes of memory traffic in 16 bits.
+// Returns the seconds of this many bytes of memory traffic in 16 bits.
 double traffic(const Workload& w, double bytes_in_16_bits) {
   return bytes_in_16_bits * to_double(w.precision.weights) / 2 / w.machine.device.memory_bandwidth;
 }
 
-// Of a forward pass: what lies between a layer's products, and the logits, which are read once (and once
-// more, and written, in the backward pass).
+// Returns the memory traffic of a forward pass outside of matmuls: the operations between a layer's matmuls,
+// and the logits, which are read once (and once more, and written, in the backward pass).
 double activation_bytes(const Workload& w, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
@@ -64,17 +65,17 @@ double activation_bytes(const Workload& w, const Block& block) {
   return 0;
 }
 
-// Floating-point operations of a forward pass that are products in 8 bits.
+// Returns the floating-point operations of a forward pass that are FP8 matmuls.
 double fp8_flops(const Workload& w, const Block& block) { return 2 * fp8_parameters(w, block) * w.tokens; }
 
-// Seconds of a block's forward pass: of its products, of as many without 8 bits, which the gradients of
-// weights take, and of what lies between them.
+// Seconds of a block's forward pass: of its matmuls, of the same matmuls without FP8, which the gradients of
+// weights take, and of the rest.
 struct BlockTime {
   double products = 0, weight_gradients = 0, rest = 0;
 };
 
-// Tensor-parallel ranks split products and attention, but about half of what lies between them each has
-// whole: norms, additions, inputs of layers (an estimate).
+// Tensor-parallel ranks split matmuls and attention. Each rank computes about half of the rest whole (an
+// estimate): norms, additions, inputs of layers.
 BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
   const double rate = w.machine.device.product_flops(w.precision.bf16), ranks = to_double(w.mesh.tensor);
   const bool is_layer = block.kind == BlockKind::layer;
@@ -87,23 +88,23 @@ BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
               kBlockSecondsOnGpu};
 }
 
-// The same on a CPU, and what a layer costs there besides its matrix products: norms, activation, softmax and
-// attention over short texts, in operations at the float32 rate per token, and per token and hidden element.
-// Fitted to one thread of a Neoverse V1 in float32, hidden sizes of 32 to 512 and 30 to 1440
-// tokens: 16 steps within 13 %.
+// Constants for the time of a block on a CPU: of a block, and what a layer takes there in addition to its
+// matmuls (norms, activation, softmax and attention over short texts), in operations at the float32 rate per
+// token, and per token and hidden element. They were fitted to one thread of a Neoverse V1 in float32, hidden
+// sizes of 32 to 512 and 30 to 1440 tokens: 16 steps within 13 %.
 constexpr double kBlockSecondsOnCpu = 0.28e-3;
 constexpr double kOperationsPerToken = 240e3, kOperationsPerElement = 4600;
 
 BlockTime block_time_on_cpu(const Workload& w, const Block& block) {
   const double products = forward_flops(w, block) / flops_per_second(w) / to_double(w.mesh.tensor);
   if (block.kind != BlockKind::layer) return {products, products, kBlockSecondsOnCpu};
-  const double fp32 = w.machine.device.training_flops(/*bf16=*/false);  // of products in 8 bits too
+  const double fp32 = w.machine.device.training_flops(/*bf16=*/false);  // rate of FP8 matmuls too
   const double added = fp8_flops(w, block) * (1 / fp32 - 1 / flops_per_second(w));
   const double each = kOperationsPerToken + kOperationsPerElement * to_double(w.in.shape.hidden);
   return {products + added, products, kBlockSecondsOnCpu + w.tokens * each / to_double(w.mesh.tensor) / fp32};
 }
 
-// Of a rank that has its part of the block.
+// Returns the time of a rank that has its part of the block.
 BlockTime block_time(const Workload& w, const Block& block) {
   return w.machine.device.is_cpu ? block_time_on_cpu(w, block) : block_time_on_gpu(w, block);
 }
@@ -124,9 +125,9 @@ Direction direction_of(const Workload& w, Way way, std::size_t block) {
                                                          w.recomputed_layers, w.in.shape.layers)};
 }
 
-// Operations of a direction in multiples of the forward pass's. The gradients of a layer's input and of its
-// weights cost as much as it, each; frozen weights have none. Only layers are recomputed, but the head
-// computes its logits again.
+// Returns the operations of a direction in multiples of the forward pass's. The gradients of a layer's input
+// and those of its weights cost as much as the forward pass, each; frozen weights have none. Only layers are
+// recomputed, but the head computes its logits again.
 double work_of(const Direction& direction, const Block& block, bool is_frozen) {
   if (!direction.backward) return 1;
   if (block.kind != BlockKind::layer) return 2;
@@ -139,8 +140,8 @@ double quantizing_in_direction(const Workload& w, const Block& block, const Dire
          (direction.backward ? quantizing_seconds(w, block, /*backward=*/true) : 0);
 }
 
-// Rows of hidden states that tensor-parallel ranks all-reduce in one direction of a block's pass: two per
-// token for a layer, one for the embedding's output and one for the gradient of the head's input. A
+// Returns the rows of hidden states that tensor-parallel ranks all-reduce in one direction of a block's pass:
+// two per token for a layer, one for the embedding's output and one for the gradient of the head's input. A
 // recomputed layer repeats those of its forward pass.
 double tensor_rows(const Workload& w, BlockKind kind, const Direction& direction) {
   switch (kind) {
@@ -156,8 +157,8 @@ double tensor_seconds(const Workload& w, BlockKind kind, const Direction& direct
   return 2 * tensor_rows(w, kind, direction) * row * ring_share(w.mesh.tensor) / w.machine.bus(w.mesh.tensor);
 }
 
-// DoRA reads each of its matrices twice whenever it computes with them: for the norms of their rows, and for
-// what the adapter changes of them.
+// Returns the seconds in which DoRA reads its matrices. It reads each twice whenever it computes with them:
+// for the norms of their rows, and for the adapter's change of these norms.
 double norm_seconds(const Workload& w, const Direction& direction, std::size_t block) {
   constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
   if (direction.backward && !direction.recomputes) return 0;
@@ -171,8 +172,8 @@ double norm_seconds(const Workload& w, const Direction& direction, std::size_t b
          w.machine.device.memory_bandwidth;
 }
 
-// Bytes in 16 bits that an adapter's products move per token: A reads its input; B's result is added to what
-// the matrix gave, which is read and written.
+// Returns the bytes in 16 bits that an adapter's matmuls move per token. A reads its input. B's result is
+// added to the output of the matrix, which is read and written.
 double adapter_bytes(const Block& added) {
   double elements = 0;
   for (const model::TensorInfo& tensor : added.tensors) {
@@ -182,7 +183,7 @@ double adapter_bytes(const Block& added) {
   return 2 * elements;
 }
 
-// Seconds of an adapter in a direction of a layer's pass.
+// Returns the seconds of an adapter in a direction of a layer's pass.
 double adapter_seconds(const Workload& w, const Direction& direction, std::size_t block) {
   if (!w.in.adapter) return 0;
   const Block& added = w.in.adapter->blocks[block];
@@ -194,8 +195,8 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
          work_of(direction, added, /*is_frozen=*/false) * (products + between) / to_double(w.mesh.tensor);
 }
 
-// One pass over the blocks. `gathered`, `reduced`: bytes of a value that shard ranks gather of the model, and
-// that they reduce of what is trained.
+// Returns the time of one pass over the blocks. `gathered` and `reduced` are the bytes of a value that shard
+// ranks gather of the model, and that they reduce of the trained tensors.
 MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced) {
   const double moved = ring_share(w.mesh.shard) / shard_bus(w);  // seconds per byte
   const auto shard_seconds = [&](std::size_t i) {
@@ -207,7 +208,7 @@ MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced)
     const Block& block = w.in.table->blocks[i];
     const Direction direction = direction_of(w, way, i);
     const double times = work_of(direction, block, w.in.adapter != nullptr);
-    const double gradients = direction.backward && !w.in.adapter ? 1 : 0;  // of weights, among the times
+    const double gradients = direction.backward && !w.in.adapter ? 1 : 0;  // of weights, included in `times`
     const BlockTime forward = block_time(w, block);
     const double compute = (times - gradients) * forward.products + gradients * forward.weight_gradients +
                            quantizing_in_direction(w, block, direction) +

@@ -11,7 +11,7 @@
 namespace dpo::plan {
 namespace {
 
-// An interval of examples, rounded down to whole batches. Less than one batch is an error of a rule.
+// Returns an interval of examples, rounded down to whole batches. Less than one batch is an error of a rule.
 std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every, std::int64_t batch) {
   if (!every) return std::nullopt;
   return std::max(batch, *every / batch * batch);
@@ -28,7 +28,8 @@ Disk disk_of(const Workload& w, const Timing& timing) {
   if (w.in.run.debug) return disk;
   disk.checkpoint = checkpoint_bytes(w);
   disk.checkpoints = std::max<std::int64_t>(1, timing.checkpoints);
-  // The kept ones, the best, and the one being written: an old one is deleted only when that is complete.
+  // The disk holds the kept checkpoints, the best, and the one being written: an old one is deleted only when
+  // that is complete.
   if (w.in.run.keep_last)
     disk.checkpoints = std::min(disk.checkpoints, *w.in.run.keep_last + (w.in.run.best_metric ? 1 : 0) + 1);
   if (w.in.run.adapter.merge_on_save) disk.merged = to_double(w.in.table->count() * w.precision.weights);
@@ -58,7 +59,7 @@ Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
   return plan;
 }
 
-// The plan for these lengths, even if they are those of other data.
+// Makes the plan for these lengths, even if they are those of other data.
 Plan assess_lengths(const Inputs& in) {
   Plan plan = assess_with(in, ReferenceMode::live);
   const bool undecided = plan.reference == ReferenceMode::live &&
@@ -71,7 +72,7 @@ Plan assess_lengths(const Inputs& in) {
   return plan;
 }
 
-// Where the lengths are those of other data, an error that some data would not have becomes a warning.
+// Turns errors into warnings if the lengths are those of other data and some data would not have the error.
 void demote_guessed_errors(Plan& plan, const Inputs& in) {
   for (const Lengths& lengths : extreme_lengths(in.run.max_length, in.run.batch_size)) {
     Inputs other = in;

@@ -13,7 +13,7 @@ namespace dpo::plan {
 
 enum class Verdict { ok, hint, warning, error };
 
-// A change that mends a finding. A rule may propose any; make_plan keeps those that work.
+// A change that fixes a finding. A rule may propose any change; make_plan keeps those that work.
 struct Remedy {
   std::vector<std::string> overrides;  // to add to the command: KEY=VALUE, --gpus N, --device NAME
   std::string reason;
@@ -26,7 +26,7 @@ struct Finding {
   std::vector<Remedy> remedies;
 };
 
-// What the checkpoints of a run need.
+// Disk space that the checkpoints of a run need.
 struct Disk {
   double checkpoint = 0;  // bytes of one
   std::int64_t checkpoints = 0;
@@ -55,37 +55,37 @@ struct Plan {
   const Finding* find(std::string_view id) const;
 };
 
-// The rule that the data fills a batch. Without an update nothing else of a plan has a meaning.
+// Id of the rule that the data fills a batch. Without a single update, the rest of a plan has no meaning.
 inline constexpr const char* kFullBatch = "batch-size";
 void require_full_batch(const Plan& plan);
 
-// Memory, time and rules, without remedies. Remedies and the search call it for every candidate.
+// Computes memory, time and rules, without remedies. Remedies and the search call it for every candidate.
 Plan assess(const Inputs& in);
 
-// The whole plan: every warning and error with the remedies that work.
+// Makes the whole plan: every warning and error with the remedies that work.
 Plan make_plan(const Inputs& in);
 
-// Changes that mend a finding of `plan`, in the order to try them. Each was planned: the finding gets better,
-// a run that fits still does, and there is no new error.
+// Returns changes that fix a finding of `plan`, in the order to try them. Each was planned: the finding gets
+// better, a run that fits still does, and there is no new error.
 std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in);
 
-// A message about a run for which nothing is found that fits: what it needs with every setting that saves
-// memory.
+// Returns a message for a run for which no settings are found that fit: what it needs with every setting that
+// saves memory.
 std::string least_memory_needed(const Inputs& in);
 
 struct Fit {
   std::vector<std::string> overrides;  // what to change; empty: the plan is already the fastest
   Plan plan;
-  std::string costs{};  // what of it changes the result of training; empty: nothing
+  std::string costs{};  // which of these change the result of training; empty: none
 
-  // Rules that it breaks as the run does, whatever the search tries.
+  // Returns the rules that it breaks as the run does, whatever the search tries.
   std::vector<std::string> errors() const;
 };
 
-// The fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
-// reference that fits and keeps every rule, for the given batch size and devices. Where none fits, savings
-// that change the result are tried too (see costly_savings); nullopt if that is not enough. Errors that are
-// not about memory, and that other settings cause, stay (see Fit::errors).
+// Finds the fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
+// reference that fits and keeps every rule, for the given batch size and devices. If none fits, savings that
+// change the result are tried too (see costly_savings); nullopt if that is not enough. Errors that are not
+// about memory, and that other settings cause, stay (see Fit::errors).
 std::optional<Fit> find_fastest(const Inputs& in);
 
 }  // namespace dpo::plan

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=auto";
 
-// Collects the changes that work: in their own plan the finding is gone, or an error is only a warning, and
-// there is no new error, nor for a mere hint a new warning.
+// Collects the changes that work: in the plan with the change, the finding is gone or an error is only a
+// warning. There must be no new error, and for a mere hint no new warning.
 class Remedies {
  public:
   Remedies(const Finding& finding, const Plan& before, const Inputs& in)
@@ -38,9 +38,9 @@ class Remedies {
   }
 
   bool none() const { return found_.empty(); }
-  // Whether one of them keeps what the run trains: LoRA does not, in place of training all weights.
+  // True if one of them keeps what the run trains, which LoRA in place of training all weights does not.
   bool keeps_training() const { return std::ranges::any_of(found_, keeps_weights); }
-  // LoRA comes after those that keep it on the same machine.
+  // Returns the remedies, with LoRA after those that keep what is trained on the same machine.
   std::vector<Remedy> take() {
     const auto is_here = [](const Remedy& remedy) {
       return std::ranges::none_of(remedy.overrides,
@@ -60,7 +60,7 @@ class Remedies {
   bool is_better(const Plan& plan) const {
     const Finding* left = plan.find(finding_.id);
     if (left && left->verdict >= finding_.verdict) return false;
-    // Another split of the batch is no help to a run that does not fit; other errors are mended one by one.
+    // Another split of the batch does not help a run that does not fit; other errors are fixed one by one.
     const bool must_fit = before_.fits() || finding_.id == "memory" || finding_.id == "batch-per-gpu";
     if (must_fit && !plan.fits()) return false;
     const Verdict bad = finding_.verdict == Verdict::hint ? Verdict::warning : Verdict::error;
@@ -87,7 +87,7 @@ std::int64_t data_ranks(const Inputs& in) {
 
 Overrides basic_trainer(const Inputs& in) { return mesh_change(in.run, config::Trainer::Basic, {}); }
 
-// The most accumulation steps, fewer than now, that keep the minimum of examples on each GPU.
+// Returns the most accumulation steps, fewer than now, that keep the minimum of examples on each GPU.
 std::optional<Overrides> fewer_steps(const Inputs& in) {
   std::optional<Overrides> most;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
@@ -99,7 +99,8 @@ std::optional<Overrides> fewer_steps(const Inputs& in) {
   return most;
 }
 
-// Intervals count examples: they stay multiples of the batch, or there would be a new warning or error.
+// Returns overrides for another batch size. Intervals count examples and stay multiples of the batch, or
+// there would be a new warning or error.
 Overrides batch_of(const Inputs& in, std::int64_t size) {
   Overrides overrides = {fmt::format("batch_size={}", size)};
   for (const auto& [key, every] :
@@ -125,8 +126,8 @@ std::optional<Overrides> fewer_gpus(const Inputs& in) {
   return std::nullopt;
 }
 
-// Mixed precision, which also halves what is gathered, and checkpointing, where there is not enough memory
-// without it, make room for a split of the batch that keeps the rule.
+// Offers splits of the batch that keep the rule. Mixed precision, which also halves what is gathered, makes
+// room for them, as does checkpointing if there is not enough memory without it.
 void mend_batch_per_gpu(Remedies& remedies, const Inputs& in) {
   const auto steps = fewer_steps(in);
   const Overrides batch = larger_batch(in);
@@ -159,7 +160,7 @@ bool offer_alone(Remedies& remedies, const Inputs&, const Overrides& overrides, 
   return remedies.offer(overrides, reason);
 }
 
-// The overrides alone, or with the nearest batches that then divide evenly.
+// Offers the overrides alone, or with the nearest batches that then divide evenly.
 bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrides,
                   const std::string& reason) {
   if (remedies.offer(overrides, reason)) return true;
@@ -173,7 +174,7 @@ bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrid
   return found;
 }
 
-// The fewest steps that are enough, of this batch or else of another.
+// Offers the fewest steps that are enough, for this batch or else for another.
 void mend_accumulation(Remedies& remedies, const Inputs& in) {
   for (const auto offer : {offer_alone, offer_evenly})
     for (const std::int64_t steps : divisors(in.run.batch_size))
@@ -182,7 +183,7 @@ void mend_accumulation(Remedies& remedies, const Inputs& in) {
         return;
 }
 
-// The overrides alone, or with as few more accumulation steps as they need.
+// Returns the overrides alone, or with as few more accumulation steps as they need.
 std::optional<Overrides> with_split(const Remedies& remedies, const Inputs& in, const Overrides& overrides) {
   if (!overrides.empty() && remedies.works(overrides)) return overrides;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
@@ -193,7 +194,7 @@ std::optional<Overrides> with_split(const Remedies& remedies, const Inputs& in, 
   return std::nullopt;
 }
 
-// What is given, with the first savings that are then enough together, without those that turn out not to be
+// Offers `first` with the first savings that are then enough together, without those that turn out not to be
 // needed.
 bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first,
                     const std::vector<Saving>& ways, const std::string& first_reason) {
@@ -218,10 +219,10 @@ bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first
                         *enough == all.overrides ? all.reason : all.reason + ", smaller microbatches");
 }
 
-// GPUs that are enough with these savings: more of the same kind, or the same number of a larger one.
+// Offers GPUs that are enough with these savings: more of the same kind, or the same number of a larger one.
 void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Saving>& savings) {
   constexpr std::int64_t kMostGpus = 64;
-  const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings does
+  const bool resets_mesh = in.run.mesh.replica.value_or(1) > 1;  // one of the savings resets it
   const Overrides shards =
       mesh_change(in.run, config::Trainer::Fsdp, resets_mesh ? in.run.mesh : config::MeshConfig());
   for (std::int64_t gpus = 2 * in.machine.gpus; gpus <= kMostGpus; gpus *= 2) {
@@ -253,7 +254,7 @@ void mend_memory(Remedies& remedies, const Inputs& in) {
   offer_together(remedies, in, {}, all_savings(in), "");
   if (can_shard && remedies.none())
     offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
-  // Other meshes: the search of --fit has the last word on whether anything fits.
+  // The search of --fit tries other meshes, and decides whether anything fits.
   if (!remedies.keeps_training())
     if (const std::optional<Fit> fit = find_fastest(in); fit && (remedies.none() || !trains_lora(*fit)))
       remedies.offer(fit->overrides, fit->costs.empty() ? "the fastest that fits" : fit->costs);
@@ -262,7 +263,7 @@ void mend_memory(Remedies& remedies, const Inputs& in) {
     if (can_change && !remedies.keeps_training()) offer_other_gpus(remedies, in, savings);
 }
 
-// A smaller tensor-parallel degree, and more shards.
+// Offers a smaller tensor-parallel degree, and more shards.
 void mend_tensor_split(Remedies& remedies, const Inputs& in) {
   const config::MeshShape mesh = *find_mesh(in);
   const std::vector<std::int64_t> degrees = divisors(mesh.tensor);
@@ -289,7 +290,7 @@ void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
   remedies.offer(basic_trainer(in), "one process, whole matrices");
 }
 
-// The mesh on all GPUs: its open key, or all keys, as the trainer sets them.
+// Offers the mesh on all GPUs: its open key, or all keys, as the trainer sets them.
 void mend_idle_gpus(Remedies& remedies, const Inputs& in) {
   if (in.machine.launched) return;
   config::MeshConfig mesh = in.run.mesh;

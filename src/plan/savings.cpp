@@ -20,7 +20,8 @@ std::vector<Saving> both(std::vector<Saving> a, const std::vector<Saving>& b) {
   return a;
 }
 
-// Settings of the old optimizer that the new one does not have would be errors.
+// Returns the overrides for another optimizer. Settings that it does not have are reset, since they would be
+// errors.
 Overrides switch_optimizer(const config::RunConfig& run, config::Optimizer optimizer) {
   Overrides overrides = {"optimizer=" + name_of(optimizer)};
   if (run.optimizer_betas) overrides.push_back("optimizer_betas=null");
@@ -35,7 +36,7 @@ std::vector<Saving> allowed(const config::RunConfig& run, std::vector<Saving> wa
   return ways;
 }
 
-// Savings of the optimizer state: coarser rounding, then slower updates.
+// Returns savings of the optimizer state: coarser rounding, then slower updates.
 std::vector<Saving> state_savings(const Inputs& in) {
   using State = config::OptimizerState;
   const config::RunConfig& run = in.run;
@@ -53,7 +54,7 @@ std::vector<Saving> state_savings(const Inputs& in) {
   return ways;
 }
 
-// What a later choice makes useless: SGD has no state.
+// Removes overrides that a later choice makes useless: SGD has no state.
 void drop_unused(Overrides& overrides) {
   if (std::ranges::find(overrides, "optimizer=SGD") == overrides.end()) return;
   std::erase_if(overrides, [](const std::string& other) {
@@ -72,7 +73,7 @@ bool is_used(const Saving& saving, const Overrides& overrides) {
   });
 }
 
-// Whether one of the later savings sets all of its keys again.
+// True if one of the later savings sets all of this saving's keys again.
 bool is_replaced(const Saving& saving, std::span<const Saving> later) {
   const auto sets = [](const Saving& other, const std::string& own) {
     return std::ranges::any_of(other.overrides, [&](const std::string& override_text) {
@@ -91,7 +92,7 @@ Overrides without_replicas(const config::RunConfig& run) {
   return mesh_change(run, run.trainer, mesh);
 }
 
-// Products in 8 bits need frozen matrices in 16.
+// Turns off FP8 for a saving with quantized frozen matrices, since FP8 matmuls need them in 16 bits.
 Saving without_fp8(const config::RunConfig& run, Saving saving) {
   if (!run.fp8) return saving;
   saving.overrides.push_back("fp8=false");
@@ -99,7 +100,7 @@ Saving without_fp8(const config::RunConfig& run, Saving saving) {
   return saving;
 }
 
-// The frozen matrices under an adapter in fewer bits than now.
+// Returns savings that keep the frozen matrices under an adapter in fewer bits than now.
 std::vector<Saving> small_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
   if (!in.adapter || in.quantization || now == config::BaseDtype::nf4) return {};
@@ -111,7 +112,7 @@ std::vector<Saving> small_base(const Inputs& in) {
   return ways;
 }
 
-// LoRA in place of training all weights, then over frozen matrices in few bits.
+// Returns LoRA in place of training all weights, then LoRA over quantized frozen matrices.
 std::vector<Saving> lora(const Inputs& in) {
   const auto& archive = in.run.model.archive;
   std::error_code none;
@@ -139,7 +140,7 @@ Saving lora_of(const config::RunConfig& run) {
 }
 
 bool may_change(const config::RunConfig& run, const Overrides& overrides) {
-  if (!run.resume || *run.resume == "auto") return true;  // which may find nothing to resume
+  if (!run.resume || *run.resume == "auto") return true;  // "auto" may find nothing to resume
   return std::ranges::none_of(overrides, [](const std::string& override_text) {
     const config::Field* field = config::find_field(key_of(override_text));
     return field ? field->effect == config::Effect::result : config::is_group(key_of(override_text));
@@ -184,7 +185,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
     ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
   if (needs_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
     ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
-  // With an adapter, the reference has no memory of its own.
+  // With an adapter, the reference needs no separate memory.
   if (needs_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss) &&
       !in.adapter)
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});

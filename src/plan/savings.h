@@ -7,18 +7,19 @@
 
 namespace dpo::plan {
 
-// KEY=VALUE, --gpus N or --device NAME.
+// Changes of a command: KEY=VALUE, --gpus N or --device NAME.
 using Overrides = std::vector<std::string>;
 Overrides operator+(Overrides a, const Overrides& b);
 
-// The same run with these overrides added to its command.
+// Returns the run with these overrides added to its command.
 Inputs changed(const Inputs& in, const Overrides& overrides);
 
-// What gives the run this trainer and mesh. A size of 1 is as good as none, except that of the key that takes
-// the remaining ranks.
+// Returns the overrides that give the run this trainer and mesh. A size of 1 counts as unset, except for the
+// key that takes the remaining ranks.
 Overrides mesh_change(const config::RunConfig& run, config::Trainer trainer, const config::MeshConfig& mesh);
 
-// Whether the run may have these: one that is resumed from a folder must train as it did (run/identity.h).
+// True if the run may have these overrides: one that is resumed from a folder must train as it did
+// (run/identity.h).
 bool may_change(const config::RunConfig& run, const Overrides& overrides);
 
 // A change that needs less memory.
@@ -31,17 +32,17 @@ struct Saving {
 inline constexpr const char* kLora = "adapter=lora";
 Saving lora_of(const config::RunConfig& run);
 
-// Every setting that saves memory without changing the split of the batch: those that change only time and
-// rounding, the cheapest first; and those that change the result of training or make updates much slower, the
-// smallest change first.
+// Return every setting that saves memory without changing the split of the batch. Harmless savings change
+// only time and rounding, the cheapest first. Costly savings change the result of training or make updates
+// much slower, the smallest change first.
 std::vector<Saving> harmless_savings(const Inputs& in);
 std::vector<Saving> costly_savings(const Inputs& in);
-// Of the costly ones those that train the same weights: state and frozen matrices in fewer bits or elsewhere,
-// gradients that are not kept.
+// Returns the costly savings that train the same weights: weights, gradients, optimizer state and frozen
+// matrices in fewer bits, offloaded state, and gradients that are not kept.
 std::vector<Saving> rounding_savings(const Inputs& in);
 std::vector<Saving> all_savings(const Inputs& in);
 
-// All of them as one; of overrides for the same key the last one counts.
+// Joins all of them into one. If several set the same key, the last one counts.
 Saving joined(const std::vector<Saving>& savings);
 
 }  // namespace dpo::plan

@@ -63,7 +63,7 @@ std::string reference_text(const Plan& plan) {
   return plan.reference == ReferenceMode::none ? "" : fmt::format(", reference {}", name_of(plan.reference));
 }
 
-// Of layers in the backward pass; empty: none.
+// Describes the layers that are recomputed in the backward pass; empty: none.
 std::string recomputed_text(const Plan& plan, const Inputs& in) {
   const std::int64_t count = plan.resolved.activation_checkpointing.count;
   return count == 0 ? "" : fmt::format(", {} of {} layers recomputed", count, in.shape.layers);
@@ -108,7 +108,7 @@ std::string place_of_memory(const Plan& plan) {
   return plan.mesh.ranks() > 1 ? " per process" : "";
 }
 
-// In GiB, or in MiB where that would be a row of zeros.
+// Prints memory in GiB, or in MiB if GiB would be a row of zeros.
 std::string memory_text(const Plan& plan, const Paint& paint) {
   const bool small = plan.memory.total() < kGib;
   const double unit = small ? kGib / 1024 : kGib;
@@ -179,7 +179,7 @@ std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
     line("reference scores",
          rough_duration(t.reference_hours * 3600) + " of that: computed once, before the first update");
   if (t.evaluations > 0) line("samples", samples_text(plan));
-  // 0: the device's file does not have its power, or its price.
+  // Energy or cost is 0 if the device's file does not have its power or price.
   std::vector<std::string> known;
   if (t.energy_kwh > 0)
     known.push_back(t.energy_kwh < 0.1 ? "less than 0.1 kWh" : fmt::format("{:.1f} kWh", t.energy_kwh));
@@ -189,7 +189,7 @@ std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
   return out;
 }
 
-// What is trained, and from which weights.
+// Describes what is trained, and from which weights.
 std::string model_text(const Plan& plan, const Inputs& in, const RunPaths& paths) {
   const config::RunConfig& run = plan.resolved;
   std::string text = fmt::format("loss={}, {} ({})", name_of(run.loss.name), run.model.name_or_path,

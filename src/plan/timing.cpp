@@ -14,8 +14,8 @@ using model::BlockKind;
 
 loss::Options loss_of(const Workload& w) { return {.name = w.in.run.loss.name}; }
 
-// Bound by memory: gradients are read twice (norm, update), weights and optimizer state read and written, a
-// copy of the weights in another dtype written.
+// Returns the seconds of an optimizer step, which is bound by memory: gradients are read twice (norm,
+// update), weights and optimizer state read and written, a copy of the weights in another dtype written.
 double optimizer_seconds(const Workload& w) {
   const Precision& p = w.precision;
   const model::TensorTable& trained = w.in.trained();
@@ -24,7 +24,7 @@ double optimizer_seconds(const Workload& w) {
   const double weights =
       has_copy ? to_double(p.weights) + 2 * p.master : 2 * (to_double(p.weights) + p.master);
   const double bytes = 2 * (to_double(p.gradients) + state * p.state) + weights;
-  // Finding the code of a value is arithmetic: 10 ps on an H200, for AdamW's two.
+  // Finding the 8-bit code of a value is arithmetic: 10 ps on an H200, for AdamW's two values.
   constexpr double kOperationsPerCode = 335;
   const bool has_codes =
       w.in.run.optimizer_state == config::OptimizerState::eight_bit && !w.machine.device.is_cpu;
@@ -35,8 +35,8 @@ double optimizer_seconds(const Workload& w) {
   return offloads_optimizer(w) ? std::max(seconds, optimizer_bytes(w) / w.machine.device.host_link) : seconds;
 }
 
-// Gradients that are reduced once per update, after its last microbatch: over shards where they were
-// accumulated unsharded, and each rank's part over replicas.
+// Returns the seconds in which gradients are reduced once per update, after its last microbatch: over shards
+// if they were accumulated unsharded, and each rank's part over replicas.
 double gradient_reduction_seconds(const Workload& w) {
   const double bytes = to_double(w.precision.gradients);
   double seconds = 0;
@@ -55,7 +55,7 @@ TokenThreshold token_threshold(const Workload& w) {
   const double bytes = w.in.run.adapter.base_dtype
                            ? bytes_per_parameter(w)
                            : to_double(w.precision.weights + (is_frozen ? 0 : w.precision.reduction));
-  // Of a mixture of experts all parameters are gathered, but a token is multiplied by the active ones only.
+  // All parameters of a mixture of experts are gathered, but a token is multiplied only by the active ones.
   const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
   const double scale_well =
       idle * bytes / (is_frozen ? 2 : 4) * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
@@ -74,9 +74,10 @@ std::int64_t examples_of_run(const Inputs& in) {
 
 double mean_prompt(const Workload& w) { return w.example.mean - w.example.response_mean; }
 
-// Samples of one model, all prompts in one batch. On a GPU a token is bound by reading or gathering the
-// weights, or by computing. A CPU does both in turn, and products of a few rows are slow there: SmolLM2-135M
-// took 35, 85 and 135 ms of one Sapphire Rapids core for a token of 1, 4 and 16 texts in float32.
+// Returns the seconds in which one model samples, with all prompts in one batch. On a GPU a token is bound by
+// reading or gathering the weights, or by computing. A CPU does both in turn, and matmuls of a few rows are
+// slow there: SmolLM2-135M took 35, 85 and 135 ms of one Sapphire Rapids core for a token of 1, 4 and 16
+// texts in float32.
 double sampling_seconds(const Workload& w, std::int64_t texts, double tokens) {
   const double weight = to_double(w.precision.weights);
   const double active = to_double(w.in.table->active_count()) / to_double(w.mesh.tensor);
@@ -94,15 +95,16 @@ double sampling_seconds(const Workload& w, std::int64_t texts, double tokens) {
   return prompts + tokens * (expanding + std::max({reading, gathering, computing, on_cpu}));
 }
 
-// The rest of max_length after a prompt.
+// Returns the rest of max_length after a prompt.
 double room_for_samples(const Workload& w) {
   return std::max(1.0, to_double(w.in.run.max_length) - mean_prompt(w));
 }
 
-// With sample_during_eval=auto, as many texts, and then as many tokens, as take `seconds` for one model by
-// this plan. A busy machine gets more time, but not without end: then texts are cut.
+// Returns what is sampled with sample_during_eval=auto: as many texts, and then as many tokens, as take
+// `seconds` for one model by this plan. A busy machine gets more time, up to a limit after which texts are
+// cut.
 Sampled few_samples(const Workload& w, std::int64_t most, double seconds) {
-  constexpr std::int64_t kTexts = 4, kTokens = 64, kLeast = 16;  // shorter texts say little
+  constexpr std::int64_t kTexts = 4, kTokens = 64, kLeast = 16;  // shorter texts are not informative
   constexpr double kPatience = 3;
   constexpr double kMostOnCpu = 5, kLeastLimit = 3;  // seconds
   if (w.machine.device.is_cpu) seconds = std::min(seconds, kMostOnCpu);
@@ -122,13 +124,14 @@ std::int64_t count_evaluations(const Timing& t, const Workload& w,
   return (t.examples - 1) / *eval_every + 1 + (w.in.run.do_first_eval ? 1 : 0);
 }
 
-// The host's part of a microbatch, fitted to the updates that the passes were fitted to.
+// Returns the host's part of a microbatch, fitted to the updates that the passes were fitted to.
 double host_seconds(const Workload& w) {
   constexpr double kOnGpu = 2e-3;
   return w.machine.device.is_cpu ? 0 : kOnGpu;
 }
 
-// Seconds of a forward pass of the policy, or of the reference, over so many examples on all ranks.
+// Returns the seconds of a forward pass of the policy, or of the reference, over this many examples on all
+// ranks.
 double seconds_of(const MicrobatchTime& pass, const Workload& w, std::int64_t examples) {
   return (pass.elapsed + host_seconds(w)) / w.examples / to_double(w.mesh.data_ranks()) * to_double(examples);
 }
@@ -138,7 +141,7 @@ double evaluation_seconds(const Workload& w) {
   return passes * seconds_of(scoring_pass(w), w, evaluation_of(w.in).examples);
 }
 
-// The scores of a cached reference.
+// Returns the seconds in which a cached reference is scored.
 double reference_seconds(const Workload& w, const Timing& t) {
   if (w.reference != ReferenceMode::cached) return 0;
   const std::int64_t rows = std::min(t.examples, unit_of(w.in.run.loss, w.in.lengths).in_epoch);
@@ -146,8 +149,8 @@ double reference_seconds(const Workload& w, const Timing& t) {
   return seconds_of(reference_pass(w), w, rows + evaluated);
 }
 
-// How often a model samples: the policy after the first update, in place of the evaluation before it, and at
-// the later evaluations; the reference once.
+// Returns how often models sample: the policy after the first update, in place of the evaluation before it,
+// and at the later evaluations; the reference once.
 std::int64_t count_samplings(const Workload& w, const Timing& t, const Intervals& intervals) {
   if (w.in.run.sample_during_eval == config::Sampling::none || t.evaluations == 0) return 0;
   const bool is_evaluated_then = t.updates == 1 || *intervals.evaluate == w.in.run.batch_size;
@@ -215,7 +218,7 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   t.tokens_per_second = batch * w.example.mean / t.update;
   double forward = 0;
   for (const Block& block : w.in.table->blocks) forward += forward_flops(w, block);
-  // Without recomputation and reference; frozen weights have no gradients.
+  // Useful operations count neither recomputation nor the reference. Frozen weights have no gradients.
   const double useful = (w.in.adapter ? 2 : 3) * forward / w.examples * batch;
   const Device& device = w.machine.device;
   const double peak = w.precision.bf16 ? device.bf16_flops : device.fp32_flops;

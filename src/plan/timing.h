@@ -7,7 +7,7 @@
 
 namespace dpo::plan {
 
-// How many tokens per GPU and microbatch hide the communication of a sharded run.
+// Tokens per GPU and microbatch that hide the communication of a sharded run.
 struct TokenThreshold {
   double scale_well = 0;    // compute hides gather and reduce-scatter in the backward pass
   double beat_one_gpu = 0;  // below this, all GPUs together are slower than one alone
@@ -16,17 +16,17 @@ struct TokenThreshold {
 // The texts that a model of the run samples at a time.
 struct Sampled {
   std::int64_t texts = 0;           // 0: the run has none
-  std::int64_t tokens = 0;          // of each at most; max_length may end it before
+  std::int64_t tokens = 0;          // limit for each text; max_length may end it before
   std::optional<double> seconds{};  // after which texts are cut; nullopt: no limit
 };
 
 struct Timing {
   MicrobatchTime microbatch;
   double gradient_reduction = 0;  // seconds per update, after the last backward pass
-  double optimizer = 0;           // the same
+  double optimizer = 0;           // seconds per update
   double update = 0;              // seconds of a whole update, with all its microbatches
-  double least_products = 0;      // seconds of its matrix products at the device's peak
-  double least_attention = 0;     // the same of attention
+  double least_products = 0;      // seconds of its matmuls at the device's peak
+  double least_attention = 0;     // seconds of its attention at that peak
   double examples_per_second = 0;
   double tokens_per_second = 0;
   double model_flops_utilization = 0;  // of the devices' peak
@@ -42,7 +42,7 @@ struct Timing {
   Sampled sampled;             // at each of the policy's evaluations, and once from the reference
   std::int64_t samplings = 0;  // of policy and reference together
   double sampling_hours = 0;
-  double checkpoint_hours = 0;  // spent waiting for them
+  double checkpoint_hours = 0;  // spent waiting for checkpoints
   double energy_kwh = 0;
   double cost_usd = 0;
 
@@ -51,7 +51,7 @@ struct Timing {
   }
 };
 
-// What is written, and how often: intervals in examples.
+// Intervals of evaluations and checkpoints, in examples, and the size of a checkpoint.
 struct Intervals {
   std::optional<std::int64_t> evaluate, save;
   double checkpoint_bytes = 0;

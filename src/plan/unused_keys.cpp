@@ -13,7 +13,7 @@
 namespace dpo::plan {
 namespace {
 
-// Keys that do nothing where a condition holds.
+// Keys that do nothing if a condition holds.
 struct IdleKeys {
   std::vector<const char*> keys;
   bool applies;
@@ -24,7 +24,8 @@ bool is_named(const config::RunConfig& run, const char* dataset) {
   return std::ranges::find(run.datasets, dataset) != run.datasets.end();
 }
 
-// Settings of losses, optimizers and adapters that do not have them are errors (config/read.cpp).
+// Returns the keys that may do nothing. It omits settings of losses, optimizers and adapters that do not have
+// them, since those are errors (config/read.cpp).
 std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& data) {
   using config::Trainer;
   const bool is_basic = run.trainer == Trainer::Basic;
@@ -53,7 +54,8 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
        "debug=true saves and sends nothing"},
       {{"wandb.entity", "wandb.project"}, !run.wandb.enabled, "wandb.enabled=false"},
       {{"mlflow.experiment"}, !tracks_mlflow, "no mlflow.tracking_uri"},
-      // Not fsdp_reduce_dtype: a run that is resumed must have the same, so removing it has an effect.
+      // fsdp_reduce_dtype is not here: a run that is resumed must have the same, so removing it has an
+      // effect.
       {{"fsdp_port", "fsdp_accumulate", "rank_timeout_secs"},
        is_basic,
        "trainer=BasicTrainer is one process"},

@@ -1,4 +1,4 @@
-// Keys that the user gave and that have no effect on the run: a mistake, or a leftover of another run.
+// Finds keys that the user gave and that have no effect on the run: a mistake, or a leftover of another run.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct DataFacts {
   std::optional<bool> splits_by_hash;  // whether data.test_share divides any of them
 };
 
-// One note that names all of them, each with the reason; empty if there are none.
+// Returns one note that names all such keys, each with the reason; empty if there are none.
 std::string unused_keys_note(const config::Resolved& resolved, const DataFacts& data);
 
 }  // namespace dpo::plan

@@ -30,7 +30,8 @@ bool begins_with(const std::string& name, const std::string& beginning) {
                     [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
 }
 
-// "a100" is nearer to "h100", but meant a100-40gb or a100-80gb.
+// Prefers names that begin with `name` over similar ones: "a100" is nearer to "h100", but means a100-40gb or
+// a100-80gb.
 std::string hint_for_name(const std::string& name, std::vector<std::string> names) {
   const std::string near = did_you_mean(name, names);
   std::erase_if(names, [&](const std::string& known) { return !begins_with(known, name); });

@@ -9,11 +9,11 @@
 
 namespace dpo::plan {
 
-// A small YAML file (device figures, length statistics), from configs/FOLDER by name or from the
-// user's own file. Every error names the file and the key; finish() refuses keys that were not read.
+// A small YAML file (device figures, length statistics), from configs/FOLDER by name or from the user's own
+// file. Every error names the file and the key. finish() rejects keys that were not read.
 class YamlFile {
  public:
-  // `name` is a built-in name of configs/FOLDER, or else a path.
+  // Reads a file. `name` is a built-in name of configs/FOLDER, or else a path.
   YamlFile(const std::string& folder, const std::string& name);
 
   double number(const std::string& key, double least);

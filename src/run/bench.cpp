@@ -30,9 +30,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kWarmUp = 2;  // updates, in which kernels are chosen and memory is allocated
+constexpr std::int64_t kWarmUp = 2;  // updates in which kernels are chosen and memory is allocated
 
-// Random examples whose lengths follow the statistics. Owns their tokens.
+// Generates random examples whose lengths follow the statistics. Owns their tokens.
 class RandomBatches {
  public:
   RandomBatches(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
@@ -41,7 +41,7 @@ class RandomBatches {
         vocabulary_(vocabulary),
         responses_(std::llround(plan::unit_of(config.loss, lengths).responses.mean)) {}
 
-  // The next batches. Their tokens are valid until the next call.
+  // Returns the next batches. Their tokens are valid until the next call.
   std::vector<train::ExampleBatch> take(std::int64_t count) {
     texts_.clear();
     std::vector<train::ExampleBatch> batches;
@@ -75,13 +75,13 @@ class RandomBatches {
   const plan::Lengths& lengths_;
   const config::RunConfig& config_;
   std::int64_t vocabulary_;
-  std::int64_t responses_;  // of an example
+  std::int64_t responses_;  // per example
   std::mt19937_64 random_{0};
   std::vector<std::vector<data::Token>> texts_;
 };
 
-// `small`: of the layers' matrices; one whole block after the other, of which a rank keeps its part, so that
-// the whole model is never in memory.
+// `small` is the quantized format of the layers' matrices, if any. Whole blocks are created one by one and a
+// rank keeps its part of each, so the whole model is never in memory.
 model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh,
                               const std::optional<ops::SmallDtype>& small = std::nullopt) {
   const at::NoGradGuard no_grad;
@@ -102,8 +102,8 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
   return weights;
 }
 
-// A live reference, which is the base of an adapter too. A cached reference costs nothing in an update, so
-// none is needed.
+// Creates a live reference if the plan has one; an adapter's base serves as the reference too. A cached
+// reference costs nothing in an update, so none is created.
 train::TrainState random_state(const plan::Plan& plan, const model::Model& model, const shard::Mesh& mesh) {
   const config::RunConfig& config = plan.resolved;
   const bool has_adapter = config.adapter.name != config::Adapter::none;
@@ -121,7 +121,7 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
     frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
   if (plan.reference == plan::ReferenceMode::live)
     reference = train::live_reference(train::placed({*frozen, train::pass_options(config)}, config, mesh));
-  if (!has_adapter) frozen.reset();  // an offloaded one leaves the device
+  if (!has_adapter) frozen.reset();  // an offloaded reference leaves the device
   if (!has_adapter)
     return train::make_train_state(config, mesh, model, random_weights(model, stored, mesh),
                                    std::move(reference));
@@ -144,15 +144,16 @@ comm::World with_link_limit(comm::World world) {
 }
 
 struct Measured {
-  std::vector<double> seconds;  // of each update
+  std::vector<double> seconds;  // for each update
   std::int64_t tokens = 0;
 
   double total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 };
 
-// As a run does it: a batch is packed and its passes are queued while a GPU still updates weights for the one
-// before. So an update's time is from the end of the previous one, on the host, to its own. Batches are made
-// before the clock starts, a limited number at a time; the last one of these waits for the GPU.
+// Measures updates under the conditions of a run: a batch is packed and its passes are queued while a GPU
+// still updates weights for the previous batch. An update's time is therefore from the end of the previous
+// one, on the host, to its own end. Batches are made before the clock starts, a limited number at a time; the
+// last of each group waits for the GPU.
 Measured measure(train::TrainState& state, RandomBatches& batches, std::int64_t updates) {
   constexpr std::int64_t kMostBatches = 64;
   Measured measured;

@@ -13,17 +13,17 @@
 namespace dpo::run {
 namespace {
 
-constexpr std::int64_t kClippedInARow = 50;  // updates, until it is more than a bad start
-constexpr double kUpdatesToLearn = 100;      // before accuracy at chance means anything
-constexpr double kFallPerToken = 0.1;        // nats of the chosen responses' log-probability
-constexpr double kFallOfLoss = 0.02;         // of the held-out loss since the evaluation before
-constexpr double kRecent = 0.1;              // the part of the updates that is compared with an evaluation
+constexpr std::int64_t kClippedInARow = 50;  // updates; fewer may be just a bad start
+constexpr double kUpdatesToLearn = 100;      // updates before results at chance level are reported
+constexpr double kFallPerToken = 0.1;        // drop of the chosen responses' log-probability, nats
+constexpr double kFallOfLoss = 0.02;         // relative to the previous held-out loss
+constexpr double kRecent = 0.1;              // share of the updates compared with an evaluation
 constexpr double kTruncatedShare = 0.5;
-constexpr double kGrowth = 1.5;  // of the samples' length
+constexpr double kGrowth = 1.5;  // factor on the samples' length
 constexpr double kEndedShare = 0.2;
 constexpr std::size_t kEnoughSamples = 4;
 
-// Whether a mean of n yes-or-no outcomes is within two standard deviations of one half.
+// Returns whether a mean of n yes-or-no outcomes is within two standard deviations of one half.
 bool is_chance(double accuracy, double n) { return std::abs(accuracy - 0.5) <= 1 / std::sqrt(n); }
 
 double mean_of(std::span<const Sample> samples, double (*value)(const Sample&)) {
@@ -80,7 +80,7 @@ std::vector<RunWarning> Diagnosis::after_update(const Metrics& metrics) {
                     clipped_in_a_row_, norm, *max_gradient_norm_)}});
 }
 
-// A training accuracy is measured before the update on its examples, so only from the second epoch on has the
+// Training accuracy is measured before the update on its examples, so only from the second epoch on has the
 // model seen these examples. While the held-out loss falls, training is still useful.
 std::vector<RunWarning> Diagnosis::find_memorising(const Metrics& metrics) {
   const double examples = value_of(metrics, "counters/examples");
@@ -90,7 +90,7 @@ std::vector<RunWarning> Diagnosis::find_memorising(const Metrics& metrics) {
   const std::optional<report::Evaluation> before = std::exchange(last_evaluation_, now);
   const bool falls =
       before && before->examples > 0 && now.loss < before->loss - kFallOfLoss * std::abs(before->loss);
-  const bool has_repeated = examples * (1 - kRecent) >= epoch_;  // also at the beginning of what is compared
+  const bool has_repeated = examples * (1 - kRecent) >= epoch_;  // at the start of the compared window too
   if (falls || !has_repeated) return {};
   const double held_out = value_of(metrics, "counters/eval_examples");
   const auto gap = report::find_accuracy_gap(accuracies_, margins_, examples / updates_, now, held_out);
@@ -108,7 +108,7 @@ std::vector<RunWarning> Diagnosis::find_memorising(const Metrics& metrics) {
 
 std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
   if (!first_evaluation_) first_evaluation_ = metrics;
-  // Of a resumed run only the updates that were logged are known.
+  // A resumed run may have logged only some of its updates.
   if (const double updates = value_of(metrics, "counters/updates"); !std::isnan(updates)) updates_ = updates;
   const auto now = [&](const char* name) { return value_of(metrics, name); };
   const auto change = [&](const char* name) { return now(name) - value_of(*first_evaluation_, name); };
@@ -137,7 +137,7 @@ std::vector<RunWarning> Diagnosis::after_evaluation(const Metrics& metrics) {
   return report(std::move(noticed));
 }
 
-// Samples that a limit has cut say nothing about lengths and ends.
+// Skips samples that a limit has cut, because their lengths and ends are not meaningful.
 std::vector<RunWarning> Diagnosis::after_samples(std::span<const Sample> all) {
   std::vector<Sample> samples;
   std::ranges::remove_copy_if(all, std::back_inserter(samples), &Sample::cut);

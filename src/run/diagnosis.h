@@ -15,13 +15,13 @@
 
 namespace dpo::run {
 
-// What was noticed, with the values that show it, and what to try.
+// A problem, the values that show it, and what to try.
 struct RunWarning {
   std::string id;
   std::string text;
 };
 
-// Watches a run. Each call returns the new warnings, so that each is printed once when it happens; `warnings`
+// Watches a run. Each call returns only new warnings, so each is printed once, when it happens. `warnings`
 // returns all of them, for the end of the run.
 class Diagnosis {
  public:
@@ -35,7 +35,7 @@ class Diagnosis {
   const std::vector<RunWarning>& warnings() const { return warnings_; }
 
  private:
-  // Of the samples of one evaluation.
+  // Means over the samples of one evaluation.
   struct SampleMeans {
     double tokens = 0;
     double ended = 0;
@@ -46,8 +46,8 @@ class Diagnosis {
   std::optional<double> max_gradient_norm_;  // null: no clipping
   std::int64_t clipped_in_a_row_ = 0;
   double updates_ = 0;
-  double epoch_ = 0;                     // training examples
-  report::Series accuracies_, margins_;  // in training
+  double epoch_ = 0;                     // training examples per epoch
+  report::Series accuracies_, margins_;  // of training batches
   std::optional<Metrics> first_evaluation_;
   std::optional<report::Evaluation> last_evaluation_;
   std::optional<SampleMeans> first_samples_;

@@ -28,14 +28,14 @@ constexpr const char* kFailed = "failed";
 std::string done_file(int rank) { return fmt::format("part-{}.done", rank); }
 std::string failed_file(int rank) { return fmt::format("part-{}.failed", rank); }
 
-// `stop` was requested.
+// Thrown when `stop` was requested.
 class Cancelled : public std::runtime_error {
  public:
   Cancelled() : std::runtime_error("cancelled while other ranks had not finished their parts") {}
 };
 
-// Files by which the ranks tell each other how far they are, in a folder next to the one that they write. It
-// is named like an incomplete checkpoint, so that a resumed run removes what a killed one left.
+// Files through which the ranks report their progress, in a folder next to the one that they write. It is
+// named like an incomplete checkpoint, so that a resumed run removes one that a killed run left.
 class StatusFiles {
  public:
   StatusFiles(const fs::path& temporary, const std::stop_token& stop)
@@ -49,11 +49,12 @@ class StatusFiles {
     fs::remove_all(folder_, ignored);
   }
 
-  // A rank that sees the file sees the whole message.
+  // Writes the file in one step: a rank that sees it sees the whole message.
   void write(const std::string& name, const std::string& message = "") const {
     write_file(folder_ / name, message);
   }
-  // On a full disk there may be room for an empty file only. Returns whether the others will see it.
+  // Falls back to an empty file, which may still fit on a full disk. Returns whether other ranks will see the
+  // file.
   bool try_to_write_failure(const std::string& name, const std::string& message) const noexcept {
     try {
       write(name, message);
@@ -66,7 +67,7 @@ class StatusFiles {
     }
   }
 
-  // Waits until `condition` holds for the names of the files.
+  // Waits until `condition` is true for the names of the files.
   template <class Condition>
   void wait_until(const Condition& condition) const {
     using std::chrono::milliseconds;
@@ -83,8 +84,8 @@ class StatusFiles {
   }
 
  private:
-  // By listing the folder: a network file system may answer for a single name from its cache. Empty if there
-  // is no folder.
+  // Lists the folder because a network file system may answer for a single name from its cache. Returns an
+  // empty set if there is no folder.
   std::set<std::string> names() const {
     std::set<std::string> names;
     std::error_code absent;
@@ -97,7 +98,7 @@ class StatusFiles {
   const std::stop_token& stop_;
 };
 
-// Adds the rank to errors.
+// Runs `work` and prefixes its errors with the rank.
 void do_as(int rank, const std::function<void()>& work) {
   try {
     work();
@@ -136,7 +137,7 @@ void write_as_rank_0(const fs::path& folder, const fs::path& temporary, const St
   status.remove();
 }
 
-// Lists the folder first: a network file system then looks again instead of answering from its cache.
+// Lists the folder first, so that a network file system looks again instead of answering from its cache.
 bool exists_now(const fs::path& folder, const std::string& name) {
   std::error_code absent;
   for (const fs::path& listed : {folder.parent_path(), folder}) fs::directory_iterator(listed, absent);
@@ -154,10 +155,12 @@ void write_as_other_rank(const fs::path& folder, const std::string& marker, cons
     do_as(rank, [&] { tasks.own_part(temporary); });
     status.write(done_file(rank));
   } catch (const std::exception& error) {
-    // Rank 0's message is thrown below: this may be a consequence of another rank's failure.
+    // This failure may be a consequence of another rank's, so rank 0's message is thrown below instead.
     if (!status.try_to_write_failure(failed_file(rank), error.what())) throw;
   }
-  status.wait_until([&](const auto& names) { return !seen(names, kReady); });  // removed with the others
+  status.wait_until([&](const auto& names) {
+    return !seen(names, kReady);
+  });  // removed together with the other status files
   if (!exists_now(folder, marker))
     throw UserError(fmt::format("{} was not completed by rank 0", folder.string()));
 }
@@ -194,7 +197,7 @@ std::string check_shared(const fs::path& run, comm::Group& all, at::Device devic
     try {
       AtomicFile(run / name).commit();
     } catch (const std::exception&) {
-      seen = false;  // reported below, since the others wait
+      seen = false;  // reported below, because the others wait
     }
   }
   all.barrier();

@@ -32,8 +32,8 @@ void write_lines(const fs::path& path, const std::string& lines) {
   write_file(path, lines);
 }
 
-// The names of folders (NAME.tmp.*) and files (NAME, a dot, six letters, .tmp) while output_files writes
-// them, and of the file by which ranks find out whether they see the same folder.
+// Recognizes the temporary folders (NAME.tmp.*) and files (NAME, a dot, six letters, .tmp) of output_files,
+// and the file with which ranks check that they see the same folder.
 bool is_unfinished(const std::string& name) {
   constexpr std::array kFolders = {"step-", "merged.tmp."};
   constexpr std::array kFiles = {
@@ -47,7 +47,7 @@ bool is_unfinished(const std::string& name) {
          (std::ranges::any_of(kFolders, begins) && name.find(".tmp.") != name.npos);
 }
 
-// What a killed process has left.
+// Removes unfinished files and folders that a killed process left.
 void remove_unfinished(const fs::path& run) {
   for (const fs::path& folder : {run, run / "eval", run / "samples", run / "tensorboard"}) {
     std::error_code none;
@@ -56,7 +56,8 @@ void remove_unfinished(const fs::path& run) {
   }
 }
 
-// Evaluations and samples that come again, or do not if they are due at other steps now.
+// Removes evaluations and samples after the checkpoint. The run writes them again, unless they are now due at
+// other steps.
 void remove_later_evaluations(const fs::path& run, const RunState& run_state) {
   const std::int64_t end = run_state.examples + (run_state.evaluated == run_state.examples ? 1 : 0);
   for (const fs::path& folder : {run / "eval", run / "samples"}) {
@@ -84,8 +85,8 @@ track::Row row_of(const Metrics& metrics) {
   return {static_cast<std::int64_t>(value_of(metrics, kStepName)), is_evaluation(metrics), metrics};
 }
 
-// Drops all but the beginning of a file by writing a new one. Another process that follows the old file then
-// sees that it was replaced.
+// Drops all but the first `size` bytes by writing a new file, so that another process following the old file
+// can see that it was replaced.
 void keep_beginning(const fs::path& path, std::uint64_t size) {
   std::error_code none;
   if (fs::file_size(path, none) == size) return;

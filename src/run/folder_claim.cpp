@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Removes folders that are empty; others stay.
+// Removes the folders that are empty.
 void remove_empty(const std::vector<fs::path>& made) {
   for (const fs::path& folder : std::views::reverse(made)) ::rmdir(folder.c_str());
 }
@@ -31,7 +31,7 @@ bool create(const fs::path& folder) {
   return made;
 }
 
-// Creates a folder and its missing parents. Returns those that it created, each after its parent.
+// Creates a folder and its missing parents. Returns the created folders, each after its parent.
 std::vector<fs::path> create_with_parents(const fs::path& folder) {
   std::vector<fs::path> missing, made;
   std::error_code none;
@@ -79,8 +79,7 @@ FolderClaim::FolderClaim(FolderClaim&& other) noexcept
   other.lock_.reset();
 }
 
-// Removes the lock's file first, while it is locked, so that a process which has opened it finds that it is
-// gone.
+// Removes the lock file first, while it is locked, so that a process that already opened it finds it gone.
 FolderClaim::~FolderClaim() {
   if (made_lock_) ::unlink((path_ / RunLock::kName).c_str());
   remove_empty(made_);

@@ -17,16 +17,16 @@
 namespace dpo::run {
 namespace {
 
-constexpr std::string_view kArchitecture = "config.json: ";  // the entries of model::describe begin so
+constexpr std::string_view kArchitecture = "config.json: ";  // prefix of the entries of model::describe
 constexpr const char* kReferenceWeights = "reference";
 constexpr const char* kBaseWeights = "base";
 constexpr const char* kExamples = "training data";
 constexpr const char* kPrompts = "prompts of the training data";
 constexpr const char* kUpdates = "number of updates";
-constexpr const char* kLateKey = "fsdp_reduce_dtype";  // recorded long after it existed
+constexpr const char* kLateKey = "fsdp_reduce_dtype";  // older checkpoints of runs with this key lack it
 constexpr const char* kAdapter = "adapter.name";
 
-// The likely cause, if the name alone does not say it.
+// Returns the likely cause if the name alone does not explain it.
 std::string cause_of(const std::string& key) {
   if (key == kReferenceWeights || key == kBaseWeights)
     return "; the model that the run started from (model.archive or model.name_or_path) has changed: if "
@@ -46,7 +46,7 @@ std::string entry_of(const Identity& identity, const char* key) {
   return found == identity.end() ? "null" : found->second;
 }
 
-// The description of the model; empty if an earlier version wrote the checkpoint.
+// Returns the description of the model, or an empty one if an earlier version wrote the checkpoint.
 model::Description architecture_of(const Identity& identity) {
   model::Description description;
   for (auto at = identity.lower_bound(std::string(kArchitecture));
@@ -55,7 +55,7 @@ model::Description architecture_of(const Identity& identity) {
   return description;
 }
 
-// A value in the form that checkpoints have always had.
+// Formats a value the way checkpoints have always stored it, so that older ones still compare equal.
 std::string text_of(const config::Node& value) {
   using Kind = config::Node::Kind;
   std::vector<std::string> items;
@@ -78,14 +78,14 @@ std::string text_of(const config::Node& value) {
   return value.text;
 }
 
-// Null if it is stored as the weights are, whether or not that was asked for.
+// Returns "null" if optimizer state is stored in the weights' dtype, whether or not that was requested.
 std::string text_of_state(const config::RunConfig& config) {
   if (!config.optimizer_state || name_of(*config.optimizer_state) == name_of(config.model.policy_dtype))
     return "null";
   return name_of(*config.optimizer_state);
 }
 
-// Null without a reference; otherwise the dtype that it has, whether or not that was asked for.
+// Returns "null" without a reference, otherwise its actual dtype, whether or not that was requested.
 std::string text_of_reference_dtype(const config::RunConfig& config) {
   return loss::uses_reference(train::loss_options(config.loss))
              ? checkpoint::name_of_scalar(train::reference_dtype(config))
@@ -100,7 +100,7 @@ std::string text_of_key(const config::Field& field, const config::RunConfig& con
   return text_of(field.write(config));
 }
 
-// Returns whether a value is the one in use before its key existed: nothing, or the default.
+// Returns whether a value means the behavior before its key existed: nothing, or the default.
 bool is_neutral(const std::string& key, const std::string& value) {
   if (value == "null" || value == "false") return true;
   const config::Field* const field = config::find_field(key);
@@ -121,8 +121,8 @@ void check_architecture(const model::Description& saved, const model::Descriptio
         fmt::format("resume: the model's config.json is not that of {}: {}", checkpoint.string(), other));
 }
 
-// Returns a digest of which examples share a prompt, since an epoch shuffles prompts, also those without an
-// example.
+// Returns a digest of which examples share a prompt. An epoch shuffles prompts, including those without an
+// example, so the grouping determines the order.
 std::string text_of_prompts(const data::Examples& examples) {
   const auto& starts = examples.list().starts;
   Sha256 sum;

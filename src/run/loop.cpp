@@ -19,14 +19,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// This rank's part of the checkpoints. A collective call, which checks that all ranks see the same folder.
+// Returns this rank's part of the checkpoints. A collective call, which checks that all ranks see the same
+// folder.
 RankPart part_of(const shard::Mesh& mesh, const std::filesystem::path& folder) {
   return {{mesh.all->rank(), mesh.all->size(), check_shared(folder, *mesh.all, mesh.device)},
           mesh.layout(),
           mesh.replica->rank() == 0};
 }
 
-struct SamplesStopped {};  // by a signal
+struct SamplesStopped {};  // thrown when a signal stops sampling
 
 class TrainingLoop {
  public:
@@ -44,7 +45,7 @@ class TrainingLoop {
     try {
       return run_to_end();
     } catch (const train::TrainingFailure&) {
-      finish_saving();  // all ranks fail together here, and the checkpoint that they are writing is good
+      finish_saving();  // all ranks fail together here; the checkpoint being written is good
       throw;
     }
   }
@@ -60,7 +61,7 @@ class TrainingLoop {
       if (is_first_sampling_due() && !sample_first()) return stop();
       if (is_at_end()) break;
       train_on(batches_.next(run_.run_state.updates));
-      if (writer_.check()) log_.after_saving();  // a full disk should not be found hours later
+      if (writer_.check()) log_.after_saving();  // reports a full disk now, not hours later
       if (train::any_rank_asked_to_stop(mesh())) return stop();
       if (is_save_due() && !is_evaluation_due()) save();
     }
@@ -80,7 +81,7 @@ class TrainingLoop {
 
   bool is_at_end() const { return run_.run_state.updates == batches_.size(); }
 
-  // The end of a run is always evaluated: it is what LATEST points to.
+  // The end of a run is always evaluated, because LATEST points to it.
   bool is_evaluation_due() const {
     const std::int64_t examples = run_.run_state.examples;
     const std::optional<std::int64_t>& every = run_.config.eval_every;
@@ -89,7 +90,8 @@ class TrainingLoop {
     return is_at_end() || examples % *every == 0;
   }
 
-  // In place of the evaluation before the first update, so that nobody waits for texts before that.
+  // The first samples come after the first update, not with the evaluation before it, so that the first
+  // update is not delayed by generation.
   bool is_first_sampling_due() const {
     const config::RunConfig& config = run_.config;
     return run_.sampled.texts > 0 && config.eval_every && config.do_first_eval &&
@@ -102,8 +104,8 @@ class TrainingLoop {
     return examples > 0 && (is_at_end() || (every && examples % *every == 0));
   }
 
-  // Saves afterwards if a checkpoint is due too. False if a signal stopped it; the resumed run starts it
-  // again.
+  // Evaluates, and saves afterwards if a checkpoint is due. Returns false if a signal stopped it; the resumed
+  // run starts the evaluation again.
   bool evaluate() {
     std::vector<train::Record> records;
     for (std::size_t i = 0; i < run_.evaluation.size(); ++i) {
@@ -117,7 +119,8 @@ class TrainingLoop {
     Metrics metrics = metrics_of(records, run_.state.loss, "eval");
     metrics.emplace_back("counters/eval_examples", static_cast<double>(records.size()));
     add_counters(metrics);
-    // Before anything is logged, so that an evaluation is logged once, whenever a signal comes.
+    // Samples are drawn before anything is logged, so that an evaluation is logged exactly once even if a
+    // signal arrives.
     const bool is_sampling_due = run_.sampled.texts > 0 && run_.run_state.updates > 0;
     std::optional<std::vector<Sample>> samples;
     if (is_sampling_due && !(samples = sample())) return false;
@@ -129,7 +132,7 @@ class TrainingLoop {
     return true;
   }
 
-  // A model whose evaluation is not finite is not saved.
+  // Throws if the evaluation is not finite, so that such a model is not saved.
   void require_finite(const std::vector<train::Record>& records) const {
     std::vector<std::uint32_t> culprits;
     for (const train::Record& record : records)
@@ -148,7 +151,7 @@ class TrainingLoop {
                     plural(std::ssize(records), "example"), culprits.front(), why));
   }
 
-  // The same for the weights, which the last update may have broken. A sum with a term that is not finite is
+  // Throws if a weight is not finite, which the last update may have caused. A sum with a non-finite term is
   // not finite.
   void require_finite_weights() const {
     bool finite = true;
@@ -180,9 +183,9 @@ class TrainingLoop {
     run_.run_state.examples += static_cast<std::int64_t>(batch.examples.size());
     run_.run_state.reward_sum = run_.state.rewards.sum;
     run_.run_state.rewards = run_.state.rewards.count;
-    // A GPU may still be updating weights while this is logged and the next batch is packed; what is left
-    // then is part of the next update's time. Where something else waits for it first, it is part of this
-    // one.
+    // A GPU may still be updating weights while this update is logged and the next batch is packed. The
+    // remaining time then counts toward the next update. If something else waits for the GPU first, it counts
+    // toward this one.
     if (mesh().all->size() > 1 || is_evaluation_due() || is_save_due()) wait_for_gpu();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     Metrics metrics = metrics_of(result.records, run_.state.loss, "train");
@@ -195,7 +198,8 @@ class TrainingLoop {
     log_.after_update(metrics, run_.run_state, start);
   }
 
-  // Cached scores may come from a run with other shapes of batches; those of a live reference do not.
+  // Cached scores may come from a run with other batch shapes, so they are compared with the matmul dtype's
+  // tolerance. Scores of a live reference are compared with float32's.
   void check_first_update(const train::UpdateResult& result, const train::ExampleBatch& batch) const {
     if (!loss::uses_reference(run_.state.loss) || run_.config.model.reference_dtype) return;
     const bool cached = run_.plan.reference == plan::ReferenceMode::cached;
@@ -209,14 +213,14 @@ class TrainingLoop {
   void save(bool is_best = false) {
     const std::int64_t examples = run_.run_state.examples;
     if (run_.config.debug) return;
-    if (examples == saved_) {  // the run was resumed from it, and evaluated it only now
+    if (examples == saved_) {  // resumed from this checkpoint and evaluated only now
       if (is_best) writer_.link(run_.run_state, is_best);
       return;
     }
     require_finite_weights();
     saved_ = examples;
     log_.flush();
-    finish_saving();  // there is memory for one snapshot
+    finish_saving();  // only one snapshot fits into memory
     writer_.write(take_snapshot(run_.loaded, run_.state.policy.stored(), *run_.state.optimizer,
                                 run_.state.policy.model().trained, run_.run_state, part_),
                   is_best);
@@ -227,7 +231,7 @@ class TrainingLoop {
     if (writer_.finish()) log_.after_saving();
   }
 
-  // False if a signal stopped it; the resumed run does it again.
+  // Returns false if a signal stopped it; the resumed run samples again.
   bool sample_first() {
     const std::optional<std::vector<Sample>> samples = sample();
     if (!samples) return false;
@@ -241,7 +245,7 @@ class TrainingLoop {
     sampled_ = run_.run_state.examples;
   }
 
-  // Null if a signal stopped it.
+  // Returns nullopt if a signal stopped it.
   std::optional<std::vector<Sample>> sample() {
     try {
       // The reference does not change, so it is sampled from only once.
@@ -265,7 +269,7 @@ class TrainingLoop {
                         *mesh().all, on_step);
   }
 
-  // MFU is known only if the plan was made for this device, so not on a CPU.
+  // Adds MFU only if the plan was made for this device, which excludes a CPU.
   void add_speed(Metrics& metrics, double examples, double tokens, double seconds) const {
     metrics.emplace_back("examples_per_second", examples / seconds);
     metrics.emplace_back("tokens_per_second", tokens / seconds);
@@ -283,8 +287,8 @@ class TrainingLoop {
     metrics.emplace_back("counters/updates", static_cast<double>(run_.run_state.updates));
   }
 
-  // Whether the checkpoint that the run was resumed from is the best: the process may have ended before it
-  // pointed BEST at it.
+  // Returns whether the checkpoint that the run was resumed from is the best. The process may have ended
+  // before it pointed BEST at it.
   bool was_best() const {
     const RunState& run_state = run_.run_state;
     return run_.config.best_metric && run_state.evaluated == *run_.resumed &&
@@ -297,8 +301,8 @@ class TrainingLoop {
   CheckpointWriter writer_;
   train::OrderedBatches batches_;
   RunLog log_;
-  std::int64_t saved_;    // examples at the last checkpoint; -1: there is none
-  std::int64_t sampled_;  // the same of the last samples
+  std::int64_t saved_;    // examples at the last checkpoint, -1 if none
+  std::int64_t sampled_;  // examples at the last samples, -1 if none
 };
 
 }  // namespace

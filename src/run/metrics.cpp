@@ -11,7 +11,8 @@
 namespace dpo::run {
 namespace {
 
-// The mean over comparisons, which is what training minimizes: an unpaired loss has one for each response.
+// Computes the mean loss over comparisons, which is what training minimizes. An unpaired loss has one
+// comparison per response.
 double mean_loss(std::span<const train::Record> records, bool unpaired) {
   double sum = 0, comparisons = 0;
   for (const train::Record& record : records) {
@@ -22,9 +23,9 @@ double mean_loss(std::span<const train::Record> records, bool unpaired) {
   return sum / comparisons;
 }
 
-constexpr std::uint64_t kPiece = 256 << 10;  // bytes of metrics.jsonl that are read at once
+constexpr std::uint64_t kPiece = 256 << 10;  // bytes of metrics.jsonl read at once
 
-// A response of a record.
+// One response of a record.
 struct Scored {
   const train::Record* record;
   std::size_t response;
@@ -52,7 +53,7 @@ double divergence_of(std::span<const train::Record> records) {
   return -drift / std::max(1.0, tokens);
 }
 
-// The share of the pairs of responses whose rewards have the order of the responses.
+// Returns the share of response pairs whose rewards are in the order of the responses.
 double accuracy_of(const train::Record& record) {
   const auto drift = [&](std::size_t i) { return record.policy[i] - record.reference[i]; };
   int right = 0, all = 0;
@@ -142,14 +143,14 @@ std::uint64_t bytes_until(std::istream& file, const RunState& run_state) {
   };
   file.seekg(0, std::ios::end);
   auto end =
-      static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));  // of what is not decided yet
+      static_cast<std::uint64_t>(std::max<std::streamoff>(0, file.tellg()));  // end of the undecided part
   std::string bytes;
   for (std::uint64_t size = kPiece; end > 0;) {
     const std::uint64_t begin = end - std::min(size, end);
     bytes.resize(end - begin);
     file.seekg(static_cast<std::streamoff>(begin));
     if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return 0;
-    const std::size_t first = begin == 0 ? 0 : bytes.find('\n') + 1;  // of the lines that begin in this piece
+    const std::size_t first = begin == 0 ? 0 : bytes.find('\n') + 1;  // start of the first whole line here
     for (std::size_t last = bytes.rfind('\n') + 1; last > first;) {
       const std::size_t start = last < 2 ? 0 : bytes.rfind('\n', last - 2) + 1;
       if (is_kept(std::string_view(bytes).substr(start, last - 1 - start))) return begin + last;

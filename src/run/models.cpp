@@ -36,14 +36,14 @@ checkpoint::ProgressCallback progress_to(const train::Listener& listener, const 
 
 namespace {
 
-// model.archive, if it is an adapter.
+// Returns model.archive if it is an adapter.
 std::optional<fs::path> adapter_archive(const config::RunConfig& config) {
   if (!config.model.archive || !checkpoint::is_adapter(*config.model.archive)) return std::nullopt;
   return *config.model.archive;
 }
 
-// A run that trains all weights starts from those with the adapter merged into them: computed in float32, and
-// rounded once. Returns the fingerprint of the parts, since that of sums would depend on the device.
+// Merges an adapter into the weights, for a run that trains all weights. The sum is computed in float32 and
+// rounded once. Returns the fingerprints of both parts, because that of the sum would depend on the device.
 std::string merge_archive(checkpoint::LoadedModel& loaded, const fs::path& adapter, at::ScalarType type,
                           at::Device device) {
   const checkpoint::AdapterInfo info = checkpoint::open_adapter(adapter, loaded.table);
@@ -58,8 +58,8 @@ std::string merge_archive(checkpoint::LoadedModel& loaded, const fs::path& adapt
   return fingerprint;
 }
 
-// The folder that `model.archive` stands for: itself, or that of our own checkpoint if it is the original's
-// path CHECKPOINT/policy.pt. Nullopt for a file.
+// Returns the folder of `model.archive`: the path itself, or our own checkpoint's if the path is the
+// original's CHECKPOINT/policy.pt. Returns nullopt for a file.
 std::optional<fs::path> archive_folder(const fs::path& archive) {
   if (fs::is_directory(archive)) return archive;
   if (!fs::exists(archive) && archive.filename() == "policy.pt" && is_complete(archive.parent_path()))
@@ -67,8 +67,8 @@ std::optional<fs::path> archive_folder(const fs::path& archive) {
   return std::nullopt;
 }
 
-// The weights that a run without an adapter of its own starts from, and the fingerprint of what they were
-// merged from; empty if they were not.
+// The weights that a run without its own adapter starts from, and the fingerprint of the parts that they were
+// merged from (empty if not merged).
 struct Initial {
   checkpoint::LoadedModel loaded;
   std::string merged_from = {};
@@ -96,11 +96,11 @@ Initial load_initial(const config::RunConfig& config, at::ScalarType type, at::D
   return {load(own, type, *config.model.archive)};
 }
 
-// The model under an adapter that is trained, as the adapter names it.
+// Returns the base model of a trained adapter, in the form that the adapter's config names it.
 std::string base_of(const config::RunConfig& config, const std::optional<fs::path>& checkpoint) {
   const std::string own = checkpoint::base_name(config.model.name_or_path);
   if (!config.model.archive || adapter_archive(config)) return own;
-  // When a run is resumed, the archive may be gone, if it was an adapter, or its link point elsewhere.
+  // When a run is resumed, an archive that was an adapter may be gone, or its link may point elsewhere.
   if (checkpoint)
     if (const std::string base = checkpoint::read_adapter_config(*checkpoint).base;
         base == own || fs::is_directory(base))
@@ -112,7 +112,7 @@ std::string base_of(const config::RunConfig& config, const std::optional<fs::pat
   throw UserError(plan::file_under_adapter(config));
 }
 
-// Loads this rank's shard of a model; a process with several devices spreads the blocks over them.
+// Loads this rank's shard of a model. A process with several devices spreads the blocks over them.
 checkpoint::LoadedModel load_local(const shard::Mesh& mesh, std::span<const at::Device> devices,
                                    const std::function<checkpoint::LoadedModel(at::Device)>& load) {
   if (devices.size() == 1) return load(mesh.device);
@@ -121,7 +121,7 @@ checkpoint::LoadedModel load_local(const shard::Mesh& mesh, std::span<const at::
   return loaded;
 }
 
-// On a GPU nothing reports an embedding that is read out of bounds.
+// Throws if a token is outside the vocabulary, because a GPU does not report an out-of-bounds embedding read.
 void check_vocabulary(const RunData& data, const checkpoint::LoadedModel& model) {
   const std::int64_t known = model.config.shape.vocabulary;
   const auto check = [&](std::span<const data::Token> tokens) {
@@ -150,7 +150,7 @@ Tensors tensors_of(const model::TensorTable& table) {
   return tensors;
 }
 
-// The first difference between an adapter that was found and the one that the keys describe; empty: none.
+// Returns the first difference between the adapter found and the one that the keys describe, or "".
 std::string difference(const Tensors& found, const Tensors& wanted) {
   for (const auto& [name, tensor] : found) {
     const auto same = wanted.find(name);
@@ -166,7 +166,7 @@ std::string difference(const Tensors& found, const Tensors& wanted) {
   return "";
 }
 
-// An adapter's settings as keys. They do not express everything that PEFT can.
+// Formats an adapter's settings as keys, which cannot express everything that PEFT can.
 std::string keys_of(const model::AdapterSettings& settings) {
   const auto listed = [](const std::vector<std::string>& names) {
     return names.empty() ? "[]" : fmt::format("[\"{}\"]", fmt::join(names, "\",\""));
@@ -185,7 +185,7 @@ std::string keys_of(const model::AdapterSettings& settings) {
        "adapter.alpha_pattern=" + mapped(settings.alpha_pattern)});
 }
 
-// The adapter in a folder, which must have the tensors that the keys describe.
+// Opens the adapter in a folder. Throws a UserError unless it has the tensors that the keys describe.
 checkpoint::AdapterInfo open_adapter(const fs::path& folder, const model::TensorTable& model,
                                      const config::RunConfig& config) {
   checkpoint::AdapterInfo found = checkpoint::open_adapter(folder, model);
@@ -209,18 +209,18 @@ model::Weights read_adapter(const AdaptedModel& adapted, const fs::path& folder,
   return weights;
 }
 
-// The base as it is, or with the adapter that the run started from.
+// Returns the base, or the base with the adapter that the run started from.
 FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& config,
                          const shard::Mesh& mesh) {
   const model::PassOptions pass = train::pass_options(config);
   const auto archive = adapter_archive(config);
-  // Only a resumed run gets here without its archive.
+  // Only a resumed run can reach this point without its archive.
   if (config.model.archive && !fs::exists(*config.model.archive) &&
       adapted.loaded.adapter->config.base == checkpoint::base_name(config.model.name_or_path))
     throw UserError(fmt::format(
         "model.archive: there is no folder {}; the reference is the adapter that the run started from",
         *config.model.archive));
-  // The fingerprint is that of the values of the files, which the run may round.
+  // The fingerprint covers the values in the files, which the run may round, so the dtype is appended.
   const bool rounds = config.adapter.base_dtype && !adapted.loaded.config.settings.quantization;
   const std::string base = adapted.fingerprint + (rounds ? "-" + name_of(*config.adapter.base_dtype) : "");
   if (!archive) return {{adapted.base, pass}, base};
@@ -259,7 +259,7 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   const config::RunConfig& config = data.config;
   if (config.adapter.name == config::Adapter::none) return std::nullopt;
   const std::string name = base_of(config, checkpoint);
-  shard::Fingerprint before(mesh);  // of the weights before they are quantized
+  shard::Fingerprint before(mesh);  // over the weights before quantization
   checkpoint::BlockCallback each_block;
   const std::optional<ops::SmallDtype> small = train::base_dtype(config);
   if (small)

@@ -1,4 +1,4 @@
-// The models that a run loads: what is frozen, and what is trained.
+// Loads the frozen and the trained models of a run.
 #pragma once
 
 #include <filesystem>
@@ -14,53 +14,55 @@
 
 namespace dpo::run {
 
-// Shows progress. Throws on a signal: so far nothing has been written that would have to be finished.
+// Returns a callback that reports progress. It throws on a signal, because nothing has been written yet that
+// would have to be finished.
 checkpoint::ProgressCallback progress_to(const train::Listener& listener, const std::string& what,
                                          const std::string& unit = "bytes");
 
-// The frozen model of a run with an adapter, which policy and reference share.
+// The frozen model of a run with an adapter, shared by policy and reference.
 struct AdaptedModel {
-  checkpoint::LoadedModel loaded;  // without its weights, with the adapter
+  checkpoint::LoadedModel loaded;  // its weights are in `base`; includes the adapter's table
   shard::LocalModel base;
   std::string fingerprint;  // of the base
 
   const model::TensorTable& table() const { return loaded.adapter->table; }
 };
 
-// If model.archive is an adapter, it must be of model.name_or_path; if a new run trains it, also what the
-// keys describe (`checkpoint`, to resume from, has them in its identity). Reads no weights.
+// Throws a UserError unless an adapter in model.archive fits model.name_or_path and, if a new run trains it,
+// the adapter keys. When resuming from `checkpoint`, its identity covers the keys. Reads no weights.
 void check_archive(const config::RunConfig& config, const std::optional<std::filesystem::path>& checkpoint,
                    const train::Listener& listener);
 
-// If the run starts from checkpoints of runs, their weights must be as they were written.
+// Verifies the weights that the run starts from against their markers, if they come from checkpoints of runs.
 void verify_start(const config::RunConfig& config);
 
-// Nullopt without an adapter. `checkpoint`: the one to resume from.
+// Returns nullopt without an adapter. `checkpoint` is the one to resume from.
 std::optional<AdaptedModel> load_base(const RunData& data,
                                       const std::optional<std::filesystem::path>& checkpoint,
                                       const shard::Mesh& mesh, std::span<const at::Device> devices,
                                       const train::Listener& listener);
 
-// The reference and its fingerprint.
+// A reference model and its fingerprint.
 struct FrozenModel {
   train::ReferenceModel model;
   std::string fingerprint;
 };
 
-// Nullopt if the loss has none. With an adapter it is the base as it is, or with the adapter that the run
-// started from.
+// Returns nullopt if the loss has no reference. For a run with an adapter the reference is the base, or the
+// base with the adapter that the run started from.
 std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
                                           std::span<const at::Device> devices,
                                           const train::Listener& listener,
                                           const std::optional<AdaptedModel>& adapted);
 
-// The model that is trained, without an adapter: that of the checkpoint, or the one that the run starts from.
+// Loads the model that is trained, for a run without an adapter: from the checkpoint, or the one that the run
+// starts from.
 checkpoint::LoadedModel load_policy(const RunData& data,
                                     const std::optional<std::filesystem::path>& checkpoint,
                                     const shard::Mesh& mesh, std::span<const at::Device> devices,
                                     const train::Listener& listener);
 
-// The adapter that is trained: that of the checkpoint, of model.archive, or a new one.
+// Returns the adapter to train: from the checkpoint, from model.archive, or a new one.
 model::Weights initial_adapter(const AdaptedModel& adapted,
                                const std::optional<std::filesystem::path>& checkpoint,
                                const config::RunConfig& config, const shard::Mesh& mesh);

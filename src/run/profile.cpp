@@ -12,7 +12,8 @@ struct Rule {
   const char *pattern, *part;
 };
 
-// The first that is part of a kernel's name decides. Attention's kernels are called gemm or cutlass too.
+// The first rule whose pattern occurs in a kernel's name applies. Attention kernels come first because their
+// names contain gemm or cutlass too.
 constexpr Rule kRules[] = {
     {"nccl", "communication"},
     {"flash", "attention"},
@@ -50,7 +51,7 @@ constexpr Rule kRules[] = {
     {"add", "additions"},
 };
 
-// Without a return type, arguments and the namespaces that all have.
+// Strips the return type, the arguments and the common namespaces.
 std::string short_name(std::string name) {
   for (const std::string& noise :
        {std::string("void "), std::string("at::native::"), std::string("at::cuda::"),
@@ -68,7 +69,8 @@ std::vector<ProfilePart> by_time(const std::map<std::string, ProfilePart>& sums)
   return parts;
 }
 
-// Nanoseconds of each span without those of the spans that it contains. `spans`: by thread and beginning.
+// Returns each span's nanoseconds minus those of the spans that it contains. `spans` is sorted by thread,
+// then by begin.
 std::vector<std::int64_t> own_times(const std::vector<ops::ProfiledSpan>& spans) {
   std::vector<std::int64_t> own;
   std::vector<std::size_t> open;
@@ -83,7 +85,7 @@ std::vector<std::int64_t> own_times(const std::vector<ops::ProfiledSpan>& spans)
   return own;
 }
 
-// Nanoseconds in which at least one span runs. `spans`: by beginning.
+// Returns the nanoseconds in which at least one span runs. `spans` is sorted by begin.
 std::int64_t covered(const std::vector<ops::ProfiledSpan>& spans) {
   std::int64_t sum = 0, end = 0;
   for (const ops::ProfiledSpan& span : spans) {

@@ -1,4 +1,4 @@
-// Where the time of updates goes.
+// Measures where the time of updates goes.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@ namespace dpo::run {
 
 struct ProfilePart {
   std::string name;
-  double seconds = 0;  // of an update
-  double calls = 0;    // kernels or operators of an update
+  double seconds = 0;  // per update
+  double calls = 0;    // kernels or operators per update
 };
 
 struct Profile {
-  double update = 0;               // seconds, while the profiler recorded
-  double idle = 0;                 // of these, nothing ran
+  double update = 0;               // seconds, measured with the profiler on
+  double idle = 0;                 // seconds in which nothing ran
   std::vector<ProfilePart> parts;  // by decreasing time
-  std::vector<ProfilePart> calls;  // the kernels or operators that take most time
+  std::vector<ProfilePart> calls;  // kernels or operators that take the most time
 };
 
-// Of `updates` updates that took `seconds` together. Kernels of a GPU are assigned to parts by their names.
+// Computes the profile of `updates` updates that took `seconds` in total. GPU kernels are assigned to parts
+// by name.
 Profile profile_of(std::vector<ops::ProfiledSpan> spans, double seconds, std::int64_t updates, bool on_gpu);
 
-// The part of an update that a GPU's kernel belongs to.
+// Returns the part of an update that a GPU kernel belongs to.
 std::string part_of_kernel(const std::string& name);
 
 }  // namespace dpo::run

@@ -22,7 +22,7 @@ double seconds_since(RunLog::Clock::time_point start) {
   return std::chrono::duration<double>(RunLog::Clock::now() - start).count();
 }
 
-// The samples of an evaluation that the run has kept; none if it did not sample.
+// Reads the samples that the run kept of an evaluation; empty if it did not sample.
 std::vector<Sample> read_samples(const std::filesystem::path& run, double examples) {
   std::vector<Sample> samples;
   const std::filesystem::path file = run / "samples" / fmt::format("step-{:.0f}.jsonl", examples);
@@ -33,7 +33,7 @@ std::vector<Sample> read_samples(const std::filesystem::path& run, double exampl
   return samples;
 }
 
-// A reward accuracy for people; that of an evaluation with the number of its examples.
+// Formats a reward accuracy for people; for an evaluation, with the number of its examples.
 std::string accuracy_in(const Metrics& metrics, const std::string& stage) {
   const double examples = stage == "eval" ? value_of(metrics, "counters/eval_examples") : 0;
   return report::accuracy_text(value_of(metrics, "rewards_" + stage + "/accuracies"),
@@ -97,7 +97,7 @@ void RunLog::after_loading(std::span<const data::SourceCounts> counts) {
   warn(diagnosis_.after_loading(counts));
 }
 
-// The first update may take long, and there is nothing to show from earlier ones.
+// Shows that the first update has begun, because it may take long and no earlier numbers can be shown.
 void RunLog::before_update(const RunState& run_state) {
   if (updates_here_ > 0) return;
   listener_.report({.kind = Event::Kind::update,
@@ -145,8 +145,9 @@ void RunLog::write_examples(std::span<const train::ExampleBatch> evaluation,
   warn_unless(folder_.write_examples(evaluation, tokenizer));
 }
 
-// The report of a run with very many evaluations takes seconds: then it is not written at each of them, but
-// takes 2 % of the time at most. If it cannot be written, the last one, at the end of the run, says so.
+// Writing the report takes seconds in a run with very many evaluations. It is then skipped at some of them,
+// so that it takes at most 2 % of the time. A failure is only reported for the last report, at the end of the
+// run.
 void RunLog::write_report() {
   constexpr double kRest = 50;
   if (report_seconds_ > 0 && seconds_since(reported_) < kRest * report_seconds_) return;
@@ -166,8 +167,8 @@ void RunLog::after_snapshot(std::int64_t examples, bool is_best) {
             .texts = {{"path", (folder_.path() / name).string()}}};
 }
 
-// Only the log says it: by this line resume=auto knows a run that has lost its checkpoints from one that was
-// killed before its first was complete.
+// Writes the line only to the log. resume=auto uses it to tell a run that has lost its checkpoints from one
+// that was killed before its first was complete.
 void RunLog::after_saving() {
   const std::filesystem::path checkpoint = saved_.texts.front().second;
   warn_unless(folder_.log(fmt::format("saved {}", checkpoint.filename().string())));
@@ -206,7 +207,7 @@ std::string RunLog::progress_line(const std::string& what, const Metrics& metric
   return line;
 }
 
-// By the mean since this process began to train, evaluations and samples included.
+// Estimates from the mean since this process began to train, including evaluations and samples.
 double RunLog::seconds_left(const RunState& run_state) const {
   const auto left = static_cast<double>(updates_ - run_state.updates);
   if (left <= 0) return std::numeric_limits<double>::quiet_NaN();

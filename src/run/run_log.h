@@ -12,22 +12,22 @@
 
 namespace dpo::run {
 
-// What a run says about itself: lines for the user and log.txt, metrics, records of evaluations, samples,
+// Reports the progress of a run: lines for the user and log.txt, metrics, evaluation records, samples,
 // warnings, and a summary.
 class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `updates`: of the whole run.
+  // `updates` is the count for the whole run.
   RunLog(RunFolder& folder, const train::Listener& listener, const config::RunConfig& config,
          std::int64_t updates);
 
-  // Reads the metrics and samples from before a run was resumed; warnings and summary depend on them.
+  // Reads the metrics and samples from before a run was resumed, which warnings and the summary depend on.
   void replay_history();
 
   void after_loading(std::span<const data::SourceCounts> counts);
   void before_update(const RunState& run_state);
-  // `start`: of this update.
+  // `start` is the start of this update.
   void after_update(const Metrics& metrics, const RunState& run_state, Clock::time_point start);
   void after_evaluation(const Metrics& metrics, std::span<const train::Record> records,
                         const RunState& run_state, double beta);
@@ -36,8 +36,8 @@ class RunLog {
   void write_examples(std::span<const train::ExampleBatch> evaluation, const text::Tokenizer& tokenizer);
   void write_report();
   void flush();
-  void after_snapshot(std::int64_t examples, bool is_best);  // which is written in the background
-  void after_saving();                                       // when it is complete
+  void after_snapshot(std::int64_t examples, bool is_best);  // the snapshot is written in the background
+  void after_saving();                                       // when that checkpoint is complete
   void after_training(const RunState& run_state);
 
  private:
@@ -61,18 +61,18 @@ class RunLog {
   bool warned_ = false;
   Clock::time_point logged_ = Clock::now();
   Clock::time_point reported_;
-  double report_seconds_ = 0;       // that the last report took
+  double report_seconds_ = 0;       // duration of the last report
   Clock::time_point first_update_;  // of this process, which may have resumed the run
-  std::int64_t updates_here_ = 0;   // by this process, as the next two
+  std::int64_t updates_here_ = 0;   // by this process, like the next two
   double seconds_ = 0, tokens_ = 0;
-  train::Event saved_;  // of the checkpoint that is being written
+  train::Event saved_;  // event for the checkpoint that is being written
 };
 
-// What a process has done: a run that was resumed has more updates.
+// Totals of one process. A resumed run has more updates.
 struct Effort {
   std::int64_t updates = 0;
-  double seconds = 0;            // evaluations and samples included
-  double tokens_per_second = 0;  // in updates
+  double seconds = 0;            // including evaluations and samples
+  double tokens_per_second = 0;  // during updates
 };
 
 // "done: 400 updates, 1,600 examples in 3 min, 5,312 tokens/s in training"
@@ -81,7 +81,7 @@ std::string summary(std::int64_t updates, std::int64_t examples, const Effort& h
 // "evaluation: loss 0.6931 -> 0.4127, accuracy 0.5 (ties, n=16) -> 0.812 (n=16), margin +0.000 -> +1.234"
 std::string learned(const Metrics& first, const Metrics& last);
 
-// "did it learn? Yes: ...", as the report of the run says it.
+// "did it learn? Yes: ...", worded as in the report of the run.
 std::string verdict(const Metrics& first, const Metrics& last);
 
 }  // namespace dpo::run

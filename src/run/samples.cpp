@@ -20,12 +20,12 @@ std::vector<model::Prompt> prompts_of(std::span<const train::ExampleBatch> evalu
   return prompts;
 }
 
-// Text that a tokenizer decodes is not always valid UTF-8.
+// Replaces invalid UTF-8, because text that a tokenizer decodes is not always valid.
 std::string line_of(const nlohmann::ordered_json& object) {
   return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-// Ends at the same token on all ranks: the clock of rank 0 decides.
+// Stops at the same token on all ranks, because the clock of rank 0 decides.
 class TimeLimit {
  public:
   TimeLimit(std::optional<double> seconds, comm::Group& all) : seconds_(seconds), all_(all) {}
@@ -45,7 +45,7 @@ class TimeLimit {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// As people see it.
+// Returns the sample's text as it is shown to people.
 std::string shown(const Sample& sample) { return sample.text + (sample.cut ? " [cut]" : ""); }
 
 }  // namespace
@@ -66,7 +66,8 @@ std::vector<Sample> draw_samples(const model::Model& model, model::Store& store,
   options.max_new_tokens = std::min(*std::max_element(room.begin(), room.end()), limits.tokens);
   options.eos = {ends.begin(), ends.end()};
   options.seed = static_cast<std::uint64_t>(config.seed);
-  // Machines may round differently, and a rank that ends a sample earlier would leave the others waiting.
+  // Tokens are broadcast because machines may round differently, and a rank that ends a sample earlier would
+  // leave the others waiting.
   const TimeLimit time(limits.seconds, all);
   std::int64_t steps = 0;
   bool is_over = false;
@@ -139,7 +140,7 @@ std::optional<Sample> parse_sample(std::string_view line) {
              ended = at("policy_ended");
   if (!prompt.is_string() || !text.is_string() || !tokens.is_number_integer() || !ended.is_boolean())
     return std::nullopt;
-  const auto count = tokens.get<std::int64_t>();  // negative too if the file has more than fits
+  const auto count = tokens.get<std::int64_t>();  // negative if the number does not fit
   if (count < 0) return std::nullopt;
   return Sample{prompt.get<std::string>(), text.get<std::string>(), count, ended.get<bool>(),
                 at("policy_cut") == true};

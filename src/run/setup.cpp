@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// `said`: notes that were printed already; both splits may come from the same files.
+// `said` holds the notes that were already printed, because both splits may come from the same files.
 data::Examples load_split(const config::RunConfig& config, data::Split split,
                           const text::Tokenizer& tokenizer, const train::Listener& listener,
                           std::set<std::string>& said) {
@@ -42,7 +42,7 @@ data::Examples load_split(const config::RunConfig& config, data::Split split,
   return examples;
 }
 
-// The tokens that end a response; of conversations also the end of a turn, and their template.
+// Sets the tokens that end a response. For conversations, also sets the end of a turn and the chat template.
 void add_ends(RunData& data) {
   data.ends = {data::end_of_text(data.tokenizer)};
   if (!data.train.has_chats() && !(data.test && data.test->has_chats())) return;
@@ -52,7 +52,7 @@ void add_ends(RunData& data) {
   data.template_files = text::files_of(chat.chat_template());
 }
 
-// All ranks read all data. The first one tokenizes; those that see its disk read its token cache.
+// Loads all data on every rank. Rank 0 tokenizes; ranks that see its disk read its token cache.
 RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::Listener& listener) {
   const config::RunConfig& config = plan.resolved;
   text::Tokenizer tokenizer = text::Tokenizer::load(data::tokenizer_folder(config));
@@ -62,7 +62,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   std::optional<data::Examples> test;
   if (config.eval_every) test = load_split(config, data::Split::Test, tokenizer, listener, said);
   if (mesh.all->rank() == 0) mesh.all->barrier();
-  mesh.all->barrier();  // ranks that do not see the disk of rank 0 tokenize only now, perhaps for hours
+  mesh.all->barrier();  // ranks that do not see rank 0's disk tokenize now, perhaps for hours
   std::vector<train::Indices> training = train::training_batches(train, config);
   std::vector<train::ExampleBatch> evaluation;
   if (test) {
@@ -88,7 +88,7 @@ RunData load_data(const plan::Plan& plan, const shard::Mesh& mesh, const train::
   return data;
 }
 
-// Machines may have different files under the same name.
+// Throws if the ranks differ, because machines may have different files under the same name.
 void check_same_on_ranks(const Identity& own, comm::Group& all) {
   std::string text;
   for (const auto& [key, value] : own) text += fmt::format("{}: {}\n", key, value);
@@ -106,7 +106,7 @@ void say_notes(const std::vector<std::string>& notes, const train::Listener& lis
   for (const std::string& note : notes) listener.say("note: " + note);
 }
 
-// The state of the checkpoint, or of a new run. The reference's identity is not known yet.
+// Returns the state of the checkpoint, or of a new run. The reference's identity is not known yet.
 RunState initial_run_state(const RunData& data, const std::optional<fs::path>& checkpoint,
                            const shard::Mesh& mesh, const train::Listener& listener) {
   const auto updates = static_cast<std::int64_t>(data.training.size());
@@ -114,10 +114,10 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   check_same_on_ranks(now, *mesh.all);
   RunState run_state;
   if (checkpoint) {
-    if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads all of it; once is enough
-    mesh.all->barrier();  // this may take longer than other collective operations may wait
+    if (mesh.all->rank() == 0) verify_checkpoint(*checkpoint);  // reads every file, so one rank does it
+    mesh.all->barrier();  // verifying may take longer than the timeout of other collectives
     run_state = read_run_state(*checkpoint);
-    // An earlier version did not record the model's config.json, but a checkpoint of a whole model has it.
+    // An earlier version did not record the model's config.json, but a full checkpoint contains it.
     if (fs::exists(*checkpoint / "config.json"))
       run_state.identity.merge(identity_of_architecture(checkpoint::read_config(*checkpoint)));
     say_notes(check_identity(run_state.identity, now, *checkpoint), listener);
@@ -131,7 +131,7 @@ RunState initial_run_state(const RunData& data, const std::optional<fs::path>& c
   return run_state;
 }
 
-// Compares the loaded models with the checkpoint, and with those of the other ranks.
+// Compares the loaded models with the checkpoint and with those of the other ranks.
 void check_models(const Identity& now, const std::optional<fs::path>& checkpoint, const shard::Mesh& mesh,
                   const train::Listener& listener, RunState& run_state) {
   mesh.all->barrier();  // weights may come from disks of different speeds
@@ -140,7 +140,7 @@ void check_models(const Identity& now, const std::optional<fs::path>& checkpoint
   for (const auto& [key, value] : now) run_state.identity[key] = value;
 }
 
-// A checkpoint records the reference of its run, and the model that its adapter is of.
+// Returns what a checkpoint records of the frozen models: the run's reference, and the base of its adapter.
 Identity identity_of_frozen(const std::optional<FrozenModel>& reference,
                             const std::optional<AdaptedModel>& adapted) {
   Identity now;
@@ -155,7 +155,8 @@ Identity identity_of_frozen(const std::optional<FrozenModel>& reference,
   return now;
 }
 
-// A cached reference keeps only its scores of the data, not the model, so it is sampled from here.
+// Creates the reference and draws its samples if it is cached, because a cached reference keeps only its
+// scores and not the model.
 std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> frozen, const RunData& data,
                                                  const shard::Mesh& mesh, const train::Listener& listener,
                                                  std::vector<Sample>& samples) {
@@ -175,11 +176,11 @@ std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> froz
       data.tokenizer.fingerprint(), frozen->fingerprint, config, listener));
 }
 
-// Sets the files of a checkpoint that let other programs chat with the model as it was trained.
+// Sets the checkpoint files with which other programs can chat with the model as it was trained.
 void set_other_files(checkpoint::LoadedModel& loaded, const RunData& data) {
   if (data.config.model.tokenizer_name_or_path) checkpoint::use_tokenizer(loaded, data.tokenizer.folder());
   if (!data.answer_ends) return;
-  // The model's own templates may include one for tools, which the chosen one replaces too.
+  // The model's own templates may include one for tools, which the chosen template replaces too.
   std::erase_if(loaded.other_files,
                 [](const auto& file) { return file.first.starts_with("additional_chat_templates/"); });
   for (const auto& [name, text] : data.template_files) loaded.other_files[name] = text;
@@ -193,7 +194,7 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
                         const train::Listener& listener, const comm::World& world,
                         const std::function<void(RunData&)>& on_data) {
   loss::evaluate(train::loss_options(plan.resolved.loss), {},
-                 {});  // refuses wrong options before anything is read
+                 {});  // rejects wrong options before anything is read
   check_archive(plan.resolved, checkpoint, listener);
   const shard::Mesh mesh = train::mesh_of(plan.resolved, world);
   const std::vector<at::Device> devices = train::devices_of(plan.resolved, world);
@@ -205,8 +206,8 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
   RunState run_state = initial_run_state(data, checkpoint, mesh, listener);
   begin_comparison(run_state, config, data.evaluation, listener);
-  // Before the policy, so that a reference that is only needed for its scores is never in memory at the same
-  // time as the policy's gradients and optimizer state.
+  // The reference is loaded before the policy. One that is only needed for its scores is then never in memory
+  // together with the policy's gradients and optimizer state.
   std::vector<Sample> samples;
   const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
   std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener, adapted);

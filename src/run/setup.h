@@ -26,30 +26,30 @@ namespace dpo::run {
 struct RunData {
   plan::Plan plan;
   config::RunConfig config;
-  plan::Sampled sampled;  // by policy and reference at a time
+  plan::Sampled sampled;  // limits of one sampling from policy and reference
   text::Tokenizer tokenizer;
   data::Examples train;
   std::optional<data::Examples> test;  // nullopt if eval_every=null
   std::vector<train::Indices> training;
   std::vector<train::ExampleBatch> evaluation;
   std::vector<data::Token> ends;  // tokens that end a response
-  // The tokens that end answers, and the files of the chat template, for checkpoints of a run on
-  // conversations.
+  // The tokens that end answers, and the chat template's files. Set for runs on conversations and stored in
+  // their checkpoints.
   std::optional<text::AnswerEnds> answer_ends;
   std::map<std::string, std::string> template_files;
 };
 
 // Everything that is loaded before the first update.
 struct PreparedRun : RunData {
-  std::vector<Sample> reference_samples;  // of a cached reference, which is not in memory later
-  checkpoint::LoadedModel loaded;         // the policy without its weights, which are in `state`
+  std::vector<Sample> reference_samples;  // of a cached reference, which is freed after scoring
+  checkpoint::LoadedModel loaded;         // the policy's metadata; the weights are in `state`
   train::TrainState state;
   RunState run_state;
   std::optional<std::int64_t> resumed;  // examples of the checkpoint that it resumes from
 };
 
-// Loads data, reference and policy. `checkpoint`: the one to resume from. `on_data` gets the data before
-// weights are read; it may change what the plan decided, or throw.
+// Loads data, reference and policy. `checkpoint` is the one to resume from. `on_data` receives the data
+// before weights are read; it may change the plan's decisions, or throw.
 PreparedRun prepare_run(const plan::Plan& plan, const std::optional<std::filesystem::path>& checkpoint,
                         const train::Listener& listener, const comm::World& world,
                         const std::function<void(RunData&)>& on_data);

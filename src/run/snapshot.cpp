@@ -29,8 +29,8 @@ std::string name_of(const optim::StateTensor& state, const model::TensorTable& t
   return fmt::format("{}.{}", state.name, table.blocks[state.block].tensors[state.tensor].name);
 }
 
-// The tensors of the optimizer's file: each array's by the names of the parameters; scales of 8-bit state by
-// the numbers of the blocks.
+// Returns the tensors of the optimizer's file. Arrays are named after the parameters; the scales of 8-bit
+// state after the block numbers.
 std::vector<checkpoint::Entry> optimizer_entries(const optim::State& state, const model::TensorTable& table,
                                                  const model::Layout& layout) {
   std::vector<checkpoint::Entry> entries;
@@ -62,7 +62,7 @@ void append(std::vector<checkpoint::TensorPart>& parts, std::vector<checkpoint::
   std::move(more.begin(), more.end(), std::back_inserter(parts));
 }
 
-// What this rank writes into the model's files and the optimizer's.
+// Returns the parts that this rank writes into the model's files and the optimizer's file.
 std::vector<checkpoint::TensorPart> parts_of(const Snapshot& snapshot) {
   const model::Layout& layout = snapshot.part.layout;
   const std::vector<at::Tensor> weights = checkpoint::flats_of(snapshot.model.weights);
@@ -215,7 +215,8 @@ void verify_weights(const fs::path& folder) {
 
 namespace {
 
-// Scales of 8-bit state belong to groups of the buffers of tensor-parallel ranks.
+// Throws a UserError if the number of tensor-parallel ranks changed, because scales of 8-bit state belong to
+// groups within those ranks' buffers.
 void require_same_groups(const checkpoint::WeightFiles& file, const checkpoint::StoredTensor* found,
                          const checkpoint::Entry& wanted) {
   const bool are_scales = wanted.name.find(".absmax.") != std::string::npos;

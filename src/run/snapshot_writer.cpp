@@ -1,4 +1,4 @@
-// The checkpoints of a run: finding them, links to them, and writing them in the background.
+// Finds the checkpoints of a run, links to them, and writes them in the background.
 #include <algorithm>
 #include <chrono>
 #include <iterator>
@@ -35,8 +35,8 @@ fs::path step_folder(const fs::path& run, std::int64_t examples) {
   return run / fmt::format("step-{}", examples);
 }
 
-// Replaces a link of a run atomically, so that it always points to a complete checkpoint. A folder of that
-// name is the original's.
+// Replaces a link of a run atomically, so that it always points to a complete checkpoint. A folder with that
+// name was written by the original and is moved aside.
 void point_link(const fs::path& link, const fs::path& folder) {
   const fs::file_status found = fs::symlink_status(link);
   if (fs::exists(found) && !fs::is_symlink(found)) move_aside(link);
@@ -47,15 +47,15 @@ void point_link(const fs::path& link, const fs::path& folder) {
   sync_folder(link.parent_path());
 }
 
-// Returns false if the folder is not a checkpoint, or a damaged one.
+// Returns false if the folder is not a checkpoint or is damaged.
 bool is_of_comparison(const fs::path& folder, const Comparison& comparison) try {
   return read_run_state(folder).comparison == comparison;
 } catch (const UserError&) {
   return false;
 }
 
-// Renames the link to the best checkpoint of another comparison, which keeps that checkpoint: the new one is
-// not known to be better.
+// Points BEST to a checkpoint. A link to the best checkpoint of another comparison is renamed, which keeps
+// that checkpoint, because the new one is not known to be better.
 void point_best(const fs::path& run, const fs::path& folder, const Comparison& comparison) {
   const fs::path link = run / kBest;
   if (fs::exists(link) && !fs::equivalent(link, folder) && !is_of_comparison(link, comparison))
@@ -63,8 +63,8 @@ void point_best(const fs::path& run, const fs::path& folder, const Comparison& c
   point_link(link, folder);
 }
 
-// The complete checkpoints of a run by step; the others are named in `incomplete`. One that was moved to
-// another disk is a link.
+// Returns the complete checkpoints of a run by step; the others are added to `incomplete`. A checkpoint that
+// was moved to another disk is a link.
 std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector<std::string>& incomplete) {
   std::map<std::int64_t, fs::path> found;
   std::error_code none;
@@ -79,7 +79,7 @@ std::map<std::int64_t, fs::path> checkpoints_of(const fs::path& run, std::vector
   return found;
 }
 
-// The checkpoints that LATEST, BEST and other links of a run point to.
+// Returns the checkpoints that LATEST, BEST and other links of a run point to.
 std::set<fs::path> linked_checkpoints(const fs::path& run) {
   std::set<fs::path> linked;
   std::error_code none;
@@ -89,8 +89,8 @@ std::set<fs::path> linked_checkpoints(const fs::path& run) {
   return linked;
 }
 
-// Removes the oldest checkpoints. A folder is renamed first, so that what a killed process leaves of it is
-// not a checkpoint.
+// Removes the oldest checkpoints. A folder is renamed first, so that one that a killed process half removed
+// is not taken for a checkpoint.
 void keep_newest(const fs::path& run, std::int64_t keep) {
   std::vector<std::string> incomplete;
   std::map<std::int64_t, fs::path> found = checkpoints_of(run, incomplete);
@@ -101,7 +101,7 @@ void keep_newest(const fs::path& run, std::int64_t keep) {
     found.erase(found.begin());
     if (linked.contains(canonical_in_run(oldest))) continue;
     const fs::path doomed = fmt::format("{}.tmp.removed", oldest.string());
-    std::error_code failed;  // ignored: the new checkpoint is good, and the next one tries again
+    std::error_code failed;  // ignored: the new checkpoint is good, and the next save tries again
     fs::rename(oldest, doomed, failed);
     if (!failed) fs::remove_all(doomed, failed);
   }
@@ -148,7 +148,7 @@ void CheckpointWriter::write(Snapshot snapshot, bool is_best) {
   writing_ = std::async(std::launch::async, [run = run_, taken = std::move(snapshot), keep = keep_, is_best,
                                              first = part_.rank == 0, stop = stop_.get_token()] {
     const fs::path folder = step_folder(run, taken.run_state.examples);
-    // One that was damaged, or of another run.
+    // An existing folder is a damaged checkpoint, or one of another run.
     if (first && fs::exists(fs::symlink_status(folder))) move_aside(folder);
     write_checkpoint(folder, taken, stop);
     if (!first) return;
@@ -164,7 +164,7 @@ void CheckpointWriter::link(const RunState& run_state, bool is_best) {
   const fs::path folder = step_folder(run_, run_state.examples);
   point_link(run_ / kLatest, folder);
   if (is_best) point_best(run_, folder, run_state.comparison);
-  if (keep_) keep_newest(run_, *keep_);  // the process may have ended before it removed old ones
+  if (keep_) keep_newest(run_, *keep_);  // the previous process may have ended before removing them
 }
 
 bool CheckpointWriter::check() {

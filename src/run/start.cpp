@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether a name is STEM_TIME, as new_run_folder makes it: "dpo_v2_..." is not a run of the experiment "dpo".
+// Returns whether a name is STEM_TIME, as new_run_folder makes it. "dpo_v2_..." is not a run of the
+// experiment "dpo".
 bool is_run_of(const std::string& stem, const std::string& name) {
   constexpr std::string_view kTime = "0000-00-00_00-00-00";
   if (!name.starts_with(stem + "_") || name.size() < stem.size() + 1 + kTime.size()) return false;
@@ -27,12 +28,12 @@ bool is_run_of(const std::string& stem, const std::string& name) {
   const std::string_view rest = std::string_view(name).substr(stem.size() + 1 + kTime.size());
   const bool is_numbered =
       rest.size() > 1 && rest[0] == '-' &&
-      rest.find_first_not_of("0123456789", 1) == rest.npos;  // one of several in the same second
+      rest.find_first_not_of("0123456789", 1) == rest.npos;  // one of several in one second
   const auto matches = [](char c, char pattern) { return pattern == '0' ? is_ascii_digit(c) : c == pattern; };
   return (rest.empty() || is_numbered) && std::equal(time.begin(), time.end(), kTime.begin(), matches);
 }
 
-// The name of an entry which shows that a folder contains a run, ours or the original's.
+// Returns an entry's name that shows that a folder contains a run, ours or the original's.
 std::optional<std::string> trace_of_run(const fs::path& folder) {
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
@@ -43,8 +44,8 @@ std::optional<std::string> trace_of_run(const fs::path& folder) {
   return std::nullopt;
 }
 
-// The newest run of an experiment that has a complete checkpoint: names end in the time when they started.
-// Newer ones that have none are told in `notes`.
+// Returns the newest run of an experiment that has a complete checkpoint. Names end in the start time. Newer
+// runs that have none are reported in `notes`.
 std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<std::string>& notes) {
   const fs::path stem = run_stem(config);
   std::error_code none;
@@ -61,7 +62,7 @@ std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<
       for (const std::string& passed : newer) notes.push_back(passed + " is newer, but has no checkpoint");
       return run;
     }
-    if (trace_of_run(run)) newer.push_back(run.string());  // others ended before they began
+    if (trace_of_run(run)) newer.push_back(run.string());  // runs without a trace ended before they began
   }
   return std::nullopt;
 }
@@ -76,8 +77,8 @@ std::optional<fs::path> newest_run(const config::RunConfig& config, std::vector<
       folder.string(), trace, resume));
 }
 
-// Whether the run in a folder had checkpoints, ours or the original's. One that was killed before its first
-// was complete has nothing to lose, and begins again where it is.
+// Returns whether the run in a folder had checkpoints, ours or the original's. A run that was killed before
+// its first was complete has nothing to lose, and begins again in the same folder.
 bool had_checkpoints(const fs::path& folder) {
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, none)) {
@@ -99,7 +100,7 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
 
 using KeyAndPath = std::pair<std::string, std::string>;
 
-// What a run reads, of those paths that exist.
+// Returns the existing paths that a run reads, with their keys.
 std::vector<KeyAndPath> inputs_of(const config::RunConfig& config) {
   std::vector<KeyAndPath> inputs = {{"model.name_or_path", config.model.name_or_path}};
   if (config.model.archive) inputs.emplace_back("model.archive", *config.model.archive);
@@ -109,7 +110,7 @@ std::vector<KeyAndPath> inputs_of(const config::RunConfig& config) {
   return inputs;
 }
 
-// A run that is renamed must not take with it what the new one reads.
+// Throws if the new run's inputs are in the folder of the old run, which is about to be renamed.
 void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& config) {
   for (const auto& [key, value] : inputs_of(config))
     if (is_inside(value, folder))
@@ -126,7 +127,7 @@ void require_inputs_elsewhere(const fs::path& folder, const config::RunConfig& c
                     whole, shell_command({"local_run_dir=" + whole})));
 }
 
-// A run's files in a folder of data would be read as data: such folders are read with all that is in them.
+// Throws if the run would write into a folder of data, because such folders are read with everything in them.
 void require_inputs_outside(const config::RunConfig& config) {
   if (!config.local_run_dir) return;
   const fs::path folder = *config.local_run_dir;
@@ -145,7 +146,7 @@ void require_inputs_outside(const config::RunConfig& config) {
   }
 }
 
-// A folder in which no run has started may have files of the user's that a run would write over.
+// Throws if a folder without a run has files that a run would overwrite; they are the user's.
 void require_own_folder(const fs::path& folder) {
   std::error_code none;
   if (fs::exists(folder / RunLock::kName, none)) return;
@@ -160,7 +161,7 @@ void require_own_folder(const fs::path& folder) {
 
 Start start_new(const config::RunConfig& config) {
   Start start{.folder = new_run_folder(config)};
-  if (!config.local_run_dir) return start;  // claim_folder finds a name that no run has
+  if (!config.local_run_dir) return start;  // claim_folder finds an unused name
   const auto trace = trace_of_run(start.folder);
   if (trace && !config.overwrite) refuse(start.folder, *trace);
   if (trace) require_inputs_elsewhere(start.folder, config);
@@ -172,8 +173,8 @@ Start start_new(const config::RunConfig& config) {
   return start;
 }
 
-// Resuming from an older checkpoint would mix two runs in one folder, and resume=RUN would take the other
-// one.
+// Throws unless `checkpoint` is the newest. Resuming from an older one would mix two runs in one folder, and
+// resume=RUN would take the newer one.
 void require_newest(const fs::path& run, const fs::path& checkpoint) {
   require_reachable(run);
   std::vector<std::string> ignored;
@@ -186,7 +187,7 @@ void require_newest(const fs::path& run, const fs::path& checkpoint) {
                   checkpoint.string(), newest->filename().string(), run.string()));
 }
 
-// A resumed run writes to its own folder.
+// Throws if local_run_dir is set to another folder, because a resumed run writes to its own.
 void require_same_folder(const config::RunConfig& config, const fs::path& run) {
   std::error_code none;
   if (!config.local_run_dir || fs::weakly_canonical(*config.local_run_dir, none) == run) return;
@@ -207,7 +208,7 @@ std::string hint_without_checkpoint(const fs::path& folder) {
                      shell_command({"local_run_dir=" + folder.string()}));
 }
 
-// `folder`: of a run, or one of its checkpoints.
+// `folder` is that of a run, or of one of its checkpoints.
 Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   if (is_complete(folder)) {
     if (!step_of(folder))
@@ -238,7 +239,8 @@ Start resume_from(const fs::path& folder, const config::RunConfig& config) {
   return start;
 }
 
-// The folder may be on a disk that is not mounted, and must not be created in its place.
+// Throws if the folder is a broken link. Its target may be on a disk that is not mounted, and must not be
+// created in its place.
 void require_no_lost_link(const config::RunConfig& config) {
   if (!config.local_run_dir) return;
   const fs::path folder = without_slash(*config.local_run_dir);
@@ -250,7 +252,8 @@ void require_no_lost_link(const config::RunConfig& config) {
                     folder.string(), fs::read_symlink(folder).string()));
 }
 
-// A UserError if another process has written to the run since find_start. The caller holds the run's lock.
+// Throws a UserError if another process has written to the run since find_start. The caller holds the run's
+// lock.
 void require_unchanged(const Start& start, const config::RunConfig& config) {
   std::vector<std::string> ignored;
   const bool is_new = !config.resume && trace_of_run(start.folder);

@@ -10,7 +10,7 @@
 
 namespace dpo::run {
 
-// Where a run writes, and which checkpoint it resumes from.
+// The folder where a run writes, and the checkpoint it resumes from.
 struct Start {
   std::filesystem::path folder;
   std::optional<std::filesystem::path> checkpoint{};
@@ -18,12 +18,12 @@ struct Start {
   std::vector<std::string> notes{};
 };
 
-// Changes nothing. A folder that already contains a run is a UserError, unless that run is resumed or
-// `overwrite` is set.
+// Finds where a run starts, without changing any file. Throws a UserError if the folder already contains a
+// run, unless that run is resumed or `overwrite` is set.
 Start find_start(const config::RunConfig& config);
 
-// Creates and locks the folder, before anything expensive is done. Runs that start in the same second get
-// separate folders. A UserError if another process writes to the run, or has written to it since find_start.
+// Creates and locks the folder before any expensive work. Runs that start in the same second get separate
+// folders. Throws a UserError if another process is writing to the run or has written to it since find_start.
 FolderClaim claim_folder(const Start& start, const config::RunConfig& config);
 
 }  // namespace dpo::run

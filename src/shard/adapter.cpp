@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kMagnitude = ".lora_magnitude_vector";
 
-// The tensors that a new adapter takes from the model.
+// True if a new adapter copies this tensor from the model.
 bool is_from_base(const model::TensorInfo& tensor, const model::Block& base) {
   for (const model::TensorInfo& own : base.tensors)
     if (own.name == tensor.name) return true;
@@ -27,14 +27,14 @@ bool has_any_from_base(const model::Block& adapter, const model::Block& base) {
   return false;
 }
 
-// The tensor itself, which layers may see as a part of another.
+// Returns the stored tensor, which layers may see as a part of another one.
 const model::NamedTensor& tensor_of(const model::BlockWeights& weights, const std::string& name) {
   const auto found = std::ranges::find(weights.tensors, name, &model::NamedTensor::name);
   if (found == weights.tensors.end()) throw std::logic_error("no tensor '" + name + "' in this block");
   return *found;
 }
 
-// The values of these tensors, from the block's weights as this tensor-parallel rank has them.
+// Copies these tensors' values from the block's weights as this tensor-parallel rank has them.
 void copy_from_base(model::BlockWeights& whole, const model::Block& adapter, const model::Block& base,
                     const model::BlockWeights& weights) {
   for (std::size_t i = 0; i < adapter.tensors.size(); ++i) {
@@ -47,7 +47,7 @@ void copy_from_base(model::BlockWeights& whole, const model::Block& adapter, con
     const model::NamedTensor& own =
         tensor_of(weights, name.substr(0, name.size() - kMagnitude.size()) + ".weight");
     model::Matrix matrix{own.tensor, own.transposed};
-    // Norms over inputs that ranks split are summed over them.
+    // If ranks split the inputs, norms over inputs are summed over the ranks.
     if (weights.tensor_group && !adapter.tensors[i].split) {
       matrix.lora.emplace();
       matrix.lora->input_group = weights.tensor_group;

@@ -1,4 +1,4 @@
-// Adapters over a model that this rank holds a part of.
+// Creates adapters over a model that this rank holds a part of.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,13 @@
 
 namespace dpo::shard {
 
-// The model under an adapter, of this rank's weights: with the products that the adapted model computes.
+// Returns the frozen model under an adapter, from this rank's weights. Its layers run the same matmuls as the
+// adapted model.
 LocalModel frozen_base(const model::ModelConfig& config, model::Weights weights,
                        const model::TensorTable& adapter, const Mesh& mesh);
 
-// This rank's part of a new adapter, in a dtype of its own: A is random, B zero, magnitudes are the norms of
-// the model's rows, and whole modules copies of the model's. It does not depend on the mesh.
+// Returns this rank's part of a new adapter in `dtype`. A is random, B is zero, magnitudes are the norms of
+// the model's rows, and whole modules are copies of the model's. The values do not depend on the mesh.
 model::Weights new_adapter(const model::TensorTable& table, const LocalModel& base, at::ScalarType dtype,
                            std::uint64_t seed, const Mesh& mesh);
 

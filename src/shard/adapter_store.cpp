@@ -5,7 +5,7 @@ namespace dpo::shard {
 AdapterStore::AdapterStore(model::Store& base, std::unique_ptr<model::Store> adapter)
     : base_(base), adapter_(std::move(adapter)), blocks_(base.blocks()) {}
 
-// Both stores return the same tensors whenever they are asked for a block, so they are combined once.
+// Both stores return the same tensors on every call for a block, so they are combined once.
 const model::BlockWeights& AdapterStore::weights(std::size_t block, std::optional<std::size_t> next) {
   const model::BlockWeights& base = base_.weights(block, next);
   const model::BlockWeights& adapter = adapter_->weights(block, next);

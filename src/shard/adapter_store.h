@@ -7,11 +7,11 @@
 
 namespace dpo::shard {
 
-// The weights of a model and of an adapter over it as one (model::with_adapter). The adapter's tensors come
-// last, in the order of its table: backward() relies on that of the trained ones.
+// A store that joins the weights of a model and of its adapter (model::with_adapter). The adapter's tensors
+// come last, in the order of its table, because backward() relies on the order of the trained tensors.
 class AdapterStore : public model::Store {
  public:
-  // `base` may be used by other stores too, one pass at a time.
+  // `base` may be used by other stores too, by one pass at a time.
   AdapterStore(model::Store& base, std::unique_ptr<model::Store> adapter);
 
   std::size_t blocks() const override { return base_.blocks(); }

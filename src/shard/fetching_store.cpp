@@ -12,7 +12,7 @@ namespace dpo::shard {
 namespace {
 
 void allocate(const at::Tensor& flat) {
-  const c10::DeviceGuard guard(flat.device());  // an allocator of GPUs takes the current one
+  const c10::DeviceGuard guard(flat.device());  // a GPU allocator uses the current device
   c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
   const std::size_t bytes = static_cast<std::size_t>(flat.numel()) * flat.element_size();
   storage->set_data_ptr(storage->allocator()->allocate(bytes));
@@ -47,7 +47,7 @@ void FetchingStore::fetch_bytes_of(std::size_t block, const model::SmallBlock& s
 
 void FetchingStore::set_block(std::size_t block, model::BlockWeights weights) {
   const at::Tensor& flat = weights.flat;
-  // Fetching must not count as an in-place change of tensors that autograd saved: they have the same values
+  // Fetching must not count as an in-place change of tensors that autograd saved. They have the same values
   // whenever a graph reads them.
   blocks_[block].target =
       at::empty({0}, flat.options()).set_(flat.storage(), 0, flat.sizes(), flat.strides());
@@ -76,7 +76,7 @@ void FetchingStore::finish() {
   for (TemporaryBlock& block : blocks_) block.work.wait();
 }
 
-// Starts to fetch a block, unless there is no room: then it is fetched when it is asked for.
+// Starts to fetch a block if there is room. Otherwise the block is fetched when it is needed.
 void FetchingStore::start(std::size_t block) {
   TemporaryBlock& wanted = blocks_[block];
   if (wanted.fetched || !make_room(block)) return;
@@ -86,7 +86,7 @@ void FetchingStore::start(std::size_t block) {
   wanted.work = fetch(block, wanted.target);
 }
 
-// Every rank asks for the same blocks in the same order, and so frees the same ones.
+// Every rank requests the same blocks in the same order, so every rank frees the same ones.
 bool FetchingStore::make_room(std::size_t wanted) {
   if (fetched_ < room_) return true;
   for (std::size_t i = 0; i < blocks_.size(); ++i)

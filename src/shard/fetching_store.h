@@ -8,9 +8,9 @@
 
 namespace dpo::shard {
 
-// Weights that are elsewhere, or in another form: a block is fetched into temporary memory before it is used,
-// and the next one is prefetched. A released block stays until its memory is needed, so that the last block
-// of a forward pass is still there for the backward pass.
+// A store of weights that are elsewhere or in another form. A block is fetched into temporary memory before
+// it is used, and the next one is prefetched. A released block stays until its memory is needed, so the last
+// block of a forward pass is still there for the backward pass.
 class FetchingStore : public model::Store {
  public:
   std::size_t blocks() const override { return blocks_.size(); }
@@ -20,22 +20,23 @@ class FetchingStore : public model::Store {
   void release(std::size_t block) override;
   void end_pass() override;
 
-  std::size_t most_fetched() const { return most_fetched_; }  // blocks at once so far
+  std::size_t most_fetched() const { return most_fetched_; }  // most blocks in memory at once so far
 
  protected:
   static constexpr std::size_t kOneAndNext = 2;  // one in use, one being prefetched
 
-  // At most `room` blocks are in memory, each on its device.
+  // Keeps at most `room` blocks in memory, each on its device.
   FetchingStore(const model::TensorTable& table, at::ScalarType dtype, const std::vector<at::Device>& devices,
                 const Mesh& mesh, std::size_t room = kOneAndNext);
 
-  // Fetches the bytes of a block whose matrices are in few bits, instead of its values.
+  // Makes this block's fetches read its quantized bytes instead of its values.
   void fetch_bytes_of(std::size_t block, const model::SmallBlock& small);
 
-  // Starts to write a block's weights into `flat`, which is not sharded; the Work ends when they are there.
+  // Starts to write a block's weights into `flat`, which is not sharded. The returned Work ends when they are
+  // there.
   virtual comm::Work fetch(std::size_t block, const at::Tensor& flat) = 0;
 
-  // Waits until nothing is being fetched. For destructors of derived classes.
+  // Waits until nothing is being fetched. Destructors of derived classes call it.
   void finish();
 
  private:

@@ -12,7 +12,7 @@
 namespace dpo::shard {
 namespace {
 
-// Sums do not depend on the order of elements, so each rank adds up its own.
+// The sums do not depend on the order of elements, so each rank adds its own.
 struct Sums {
   std::atomic<std::uint64_t> first = 0, second = 0;
 };
@@ -34,7 +34,8 @@ void add_elements(Sums& sums, const std::byte* elements, std::int64_t size, cons
   });
 }
 
-// Elements of the same values in another tensor, or with another scale of products with it, are others.
+// Derives the key from the tensor's name and scale, so that equal values in another tensor or with another
+// scale hash differently.
 std::uint64_t key_of_tensor(const model::TensorInfo& tensor) {
   return key_of(0, tensor.scale == 1 ? tensor.name : fmt::format("{} * {}", tensor.scale, tensor.name));
 }

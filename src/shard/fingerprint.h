@@ -8,17 +8,17 @@
 
 namespace dpo::shard {
 
-// A 128-bit hash of a model's weights, or of an adapter's: it does not depend on the mesh, and changes with
-// any element and with the scale of LoRA. Not cryptographic.
+// A 128-bit hash of the weights of a model or an adapter. It does not depend on the mesh. It changes with any
+// element and with the scale of LoRA. Not cryptographic.
 class Fingerprint {
  public:
   explicit Fingerprint(const Mesh& mesh) : mesh_(mesh) {}
 
-  // This rank's part of a block. The order does not matter.
+  // Adds this rank's part of a block. Blocks may come in any order.
   void add(const model::Block& block, const at::Tensor& part);
-  // A block that every rank has whole; each counts a part of it.
+  // Adds a block that every rank has whole. Each rank hashes a part of it.
   void add_whole(const model::Block& block, const at::Tensor& flat);
-  // In hexadecimal. A collective call.
+  // Returns the hash in hexadecimal. A collective call.
   std::string text() const;
 
  private:
@@ -26,7 +26,7 @@ class Fingerprint {
   std::uint64_t first_ = 0, second_ = 0;
 };
 
-// The same of all blocks.
+// Returns the fingerprint of all blocks. A collective call.
 std::string fingerprint_of(const model::TensorTable& table, const model::Weights& parts, const Mesh& mesh);
 
 }  // namespace dpo::shard

@@ -16,7 +16,7 @@ void sum_over_replicas(model::Weights& sums, comm::Group& replicas) {
   for (comm::Work& work : all) work.wait();
 }
 
-// Without shards.
+// Gradients without shards.
 class UnshardedGradients : public Gradients {
  public:
   UnshardedGradients(model::Weights& sums, const Mesh& mesh) : sums_(sums), replicas_(mesh.replica) {}
@@ -30,7 +30,7 @@ class UnshardedGradients : public Gradients {
   std::shared_ptr<comm::Group> replicas_;
 };
 
-// A block's whole gradients while a pass adds to them, and until every rank has its shard of the sum.
+// Whole gradients of a block, kept while a pass adds to them and until every rank has its shard of the sum.
 class WholeBlock {
  public:
   WholeBlock(const model::Block& block, const Mesh& mesh, at::TensorOptions options)
@@ -58,8 +58,8 @@ class WholeBlock {
   comm::Work reduction_;
 };
 
-// A block is reduce-scattered as soon as it is complete, while the pass continues with the next; one at a
-// time.
+// Reduce-scatters a block as soon as it is complete, while the pass continues with the next one. One
+// reduction runs at a time.
 class ReducedByPass : public Gradients {
  public:
   ReducedByPass(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh, at::ScalarType dtype)
@@ -101,7 +101,7 @@ class ReducedByPass : public Gradients {
   std::optional<std::size_t> reducing_;
 };
 
-// Every rank accumulates the gradients of all its passes; finish() reduce-scatters them.
+// Accumulates the gradients of all passes of a rank. finish() reduce-scatters them.
 class ReducedByUpdate : public Gradients {
  public:
   ReducedByUpdate(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh,
@@ -118,7 +118,7 @@ class ReducedByUpdate : public Gradients {
 
   void finish() override {
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      gradients(i);  // a rank that computed nothing takes part with zeros
+      gradients(i);  // a rank that computed nothing contributes zeros
       buffers_[i]->reduce();
       buffers_[i]->add_to(sums_.blocks[i].flat);
       buffers_[i].reset();
@@ -150,8 +150,8 @@ class FreedByBlock : public model::GradientStore {
     return *blocks_[block];
   }
 
-  // Blocks are complete from the last to the first. A head that shares the embedding's matrix says so of the
-  // embedding before, which has gradients of its own to come.
+  // Blocks complete from the last to the first. A head that shares the embedding's matrix also completes the
+  // embedding's block, too early: its own gradients are still to come, so that call is ignored.
   void complete(std::size_t block) override {
     if (block + 1 != incomplete_) return;
     on_block_(block, gradients(block));

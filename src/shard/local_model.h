@@ -14,15 +14,15 @@ namespace dpo::shard {
 class LocalModel {
  public:
   LocalModel(model::Model model, model::Weights weights, const Mesh& mesh);
-  // A model with an adapter, model.trained, over the weights of `base`, which are shared.
+  // Creates a model with an adapter, model.trained, over the weights of `base`, which are shared.
   LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh);
 
   const model::Model& model() const { return model_; }
-  const model::Weights& weights() const { return *weights_; }  // of the adapter, if there is one
+  const model::Weights& weights() const { return *weights_; }  // the adapter's, if there is one
   model::Store& store() const { return *store_; }
 
-  // The same with its weights in host memory, from where each block is copied to its device when it is used.
-  // They must not be sharded, and no adapter's.
+  // Returns a copy with its weights in host memory. Each block is copied to its device when it is used. The
+  // weights must not be sharded, and must not be an adapter's.
   LocalModel offloaded(const Mesh& mesh) const;
 
  private:
@@ -32,19 +32,20 @@ class LocalModel {
   std::shared_ptr<model::Store> store_;
 };
 
-// A store of these weights.
+// Creates the store that reads these weights.
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh);
 
-// The device of each block, in order and so that devices hold about equal bytes, like transformers'
-// device_map="balanced": a block is on the device that its middle falls on.
+// Assigns each block a device, in order, so that devices hold about equal numbers of parameters, like
+// transformers' device_map="balanced". A block goes to the device that its middle falls on.
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices);
 
-// The weights, each block on its device.
+// Copies each block of the weights to its device.
 model::Weights to_devices(const model::TensorTable& table, const model::Weights& weights,
                           std::span<const at::Device> devices);
 
-// Zeros for what a rank holds of the table, each block on the device of that of the weights.
+// Returns zeros for this rank's part of the table. Each block is on the device of the same block of
+// `weights`.
 model::Weights zeros_like(const model::TensorTable& table, const model::Weights& weights,
                           at::ScalarType dtype, const model::Layout& layout);
 

@@ -18,7 +18,7 @@ Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Dev
   mesh.shard = group(replica * shape.tensor + tensor);
   mesh.replica = group(shard * shape.tensor + tensor);
   mesh.data = group(tensor);
-  // A rank whose share of a batch is empty computes nothing, and so begins none of these.
+  // A rank whose share of a batch is empty starts no operations of this group, so they must not be counted.
   if (mesh.data->size() > 1) mesh.tensor = comm::uncounted(mesh.tensor);
   mesh.model = group(replica);
   mesh.device = device;

@@ -15,7 +15,7 @@ OffloadedStore::~OffloadedStore() {
   }
 }
 
-// The memory may be that of a block whose products are still being computed.
+// Waits for the current stream, because the memory may belong to a block that is still being computed with.
 comm::Work OffloadedStore::fetch(std::size_t block, const at::Tensor& flat) {
   ops::CopyStream& stream = streams_.at(flat.device().index());
   stream.wait_for_current();

@@ -8,8 +8,9 @@
 
 namespace dpo::shard {
 
-// Weights in host memory (offload=reference): a block is copied to its device before it is used, while the
-// one before it is computed with; at most two are there. They must not change while one is being copied.
+// A store of weights in host memory (offload=reference). A block is copied to its device before it is used,
+// while the previous block computes. At most two blocks are on a device. Weights must not change while they
+// are being copied.
 class OffloadedStore : public FetchingStore {
  public:
   OffloadedStore(const model::TensorTable& table, const model::Weights& host,
@@ -21,7 +22,7 @@ class OffloadedStore : public FetchingStore {
 
  private:
   const model::Weights& host_;
-  std::map<at::DeviceIndex, ops::CopyStream> streams_;  // by device
+  std::map<at::DeviceIndex, ops::CopyStream> streams_;  // one per device
 };
 
 }  // namespace dpo::shard

@@ -6,11 +6,11 @@
 
 namespace dpo::shard {
 
-// Weights sharded over the ranks of a group (FSDP): a block is all-gathered before it is used; at most two
-// are in memory. Those whose matrices are in few bits are gathered in them: see SmallStore.
+// A store of weights sharded over the ranks of a group (FSDP). A block is all-gathered before it is used. At
+// most two blocks are in memory. Quantized blocks are gathered as quantized bytes: see SmallStore.
 class ShardedStore : public FetchingStore {
  public:
-  // `shards` are this rank's; they are read when a block is gathered.
+  // `shards` is this rank's part. It is read when a block is gathered.
   ShardedStore(const model::TensorTable& table, const model::Weights& shards, const Mesh& mesh);
   ~ShardedStore() override;
 

@@ -6,12 +6,12 @@
 
 namespace dpo::shard {
 
-// Frozen weights, some blocks of which have their matrices in few bits: such a block is computed in the dtype
-// of the run before it is used. Computing the next one beforehand would gain nothing, so there is room for
-// one; the next one's bytes may be on their way.
+// A store of frozen weights with some quantized blocks. A quantized block is dequantized into the dtype of
+// the run before it is used. Dequantizing the next one early would gain nothing, so there is room for one;
+// the next block's bytes may be prefetched.
 class SmallStore : public FetchingStore {
  public:
-  // Over the store of these weights, which has this rank's bytes, or gathers them.
+  // Reads the bytes from `bytes`, the store of these weights, which has this rank's bytes or gathers them.
   SmallStore(const model::TensorTable& table, const model::Weights& weights,
              std::unique_ptr<model::Store> bytes, const Mesh& mesh);
 

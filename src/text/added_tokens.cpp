@@ -15,7 +15,8 @@ bool has_class(std::string_view text, std::size_t at, std::uint8_t wanted) {
   return (char_classes()[code_point_at(text, at).code] & wanted) != 0;
 }
 
-// How many bytes two texts share from the start on; eight at a time, since they mostly share many.
+// Returns how many bytes two texts share from the start. Compares eight at a time, because they usually share
+// many.
 std::size_t shared_bytes(std::string_view a, std::string_view b) {
   const std::size_t most = std::min(a.size(), b.size());
   std::size_t at = 0;
@@ -80,7 +81,7 @@ bool AddedTokenFinder::add(std::string_view pattern, const AddedToken& token) {
   return true;
 }
 
-// Where a token may begin, from `at` on; the end if nowhere.
+// Returns where a token may begin, from `at` on, or the end of the text.
 std::size_t AddedTokenFinder::next_start(std::string_view text, std::size_t at) const {
   const std::vector<Child>& starts = nodes_[0].children;
   for (;; ++at) {
@@ -115,7 +116,7 @@ void AddedTokenFinder::find(std::string_view text, std::vector<Segment>& segment
   find_from(0, text, segments);
 }
 
-// Whether it is a token without the white space around it.
+// Returns whether the segment is a token that does not include white space around it.
 bool AddedTokenFinder::is_strict(const Segment& segment) const {
   const auto token = std::ranges::find(tokens_, segment.token, &AddedToken::id);
   return token != tokens_.end() && !token->lstrip && !token->rstrip;
@@ -124,7 +125,7 @@ bool AddedTokenFinder::is_strict(const Segment& segment) const {
 void AddedTokenFinder::find_alike(std::string_view other, const std::vector<Segment>& known,
                                   std::string_view text, std::vector<Segment>& segments) const {
   const std::size_t common = shared_bytes(other, text);
-  // No match that begins before the end of a kept token reaches to where the texts differ.
+  // No match that begins before the end of a kept token reaches the first difference of the texts.
   std::size_t kept = known.size();
   while (kept > 0 && !(known[kept - 1].end + longest_ <= common && is_strict(known[kept - 1]))) --kept;
   segments.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(kept));
@@ -142,7 +143,7 @@ void AddedTokenFinder::find_from(std::size_t from, std::string_view text,
     }
     std::size_t start = at;
     std::size_t end = match->end;
-    at = end;  // whatever the flags do, the search continues after the token's own text
+    at = end;  // the search continues after the token's own text, whatever its flags
     const AddedToken& token = *match->token;
     if (token.single_word && !is_single_word(text, start, end)) continue;
     if (token.lstrip) {

@@ -15,7 +15,7 @@ struct AddedToken {
   Token id = 0;
   std::string content;
   bool special = false;
-  bool normalized = true;  // its normalized form is looked for in the normalized text
+  bool normalized = true;  // its normalized form is searched in the normalized text
   bool single_word = false;
   bool lstrip = false;
   bool rstrip = false;
@@ -23,18 +23,18 @@ struct AddedToken {
 
 AddedToken read_added_token(const JsonField& field);
 
-// Gives added tokens their ids as the library does: the vocabulary's id, else the next one after it. A file
-// that says otherwise is refused: the ids would not be those that the model was trained with.
+// Gives added tokens their ids as the library does: the vocabulary's id, otherwise the next one after it. A
+// file with another id is rejected, because the model was not trained with that id.
 class AddedTokens {
  public:
   explicit AddedTokens(const Vocabulary& vocabulary);
 
-  // The id that a file gives to a token.
+  // An id from a file, and the field that contains it.
   struct Given {
     std::int64_t id;
     JsonField field;
   };
-  // A token that was added before keeps its first definition.
+  // Adds a token. A token that was added before keeps its first definition.
   void add(AddedToken token, const std::optional<Given>& given);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
@@ -46,26 +46,26 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
 };
 
-// A part of a text: an added token, or the text between two.
+// A part of a text: an added token, or the text between two of them.
 struct Segment {
   std::size_t start;
   std::size_t end;
   std::optional<Token> token;
 };
 
-// Finds added tokens in a text: leftmost, then longest, without overlap.
+// Finds added tokens in a text: the leftmost first, then the longest, without overlap.
 class AddedTokenFinder {
  public:
   AddedTokenFinder() { start_nodes_.fill(0); }
 
-  // Looks for `pattern`; false if another token has the same pattern.
+  // Adds a pattern to search for. Returns false if another token has the same pattern.
   bool add(std::string_view pattern, const AddedToken& token);
 
   // Replaces `segments` with those of `text`, in order.
   void find(std::string_view text, std::vector<Segment>& segments) const;
 
-  // The same for a text that begins like `other`, whose segments are known: it is searched only from where
-  // the result can differ.
+  // Computes what find() does for a text that begins like `other`, whose segments are known. Searches only
+  // from where the result can differ.
   void find_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
                   std::vector<Segment>& segments) const;
 
@@ -95,7 +95,7 @@ class AddedTokenFinder {
   std::vector<Node> nodes_ = {Node{}};  // node 0 is the root; as a child it means "none"
   std::array<std::uint32_t, 256> start_nodes_;
   std::vector<AddedToken> tokens_;
-  std::size_t longest_ = 0;  // pattern, in bytes
+  std::size_t longest_ = 0;  // length of the longest pattern, in bytes
 };
 
 }  // namespace dpo::text

@@ -48,8 +48,9 @@ void Bpe::find_fallback_tokens() {
   }
 }
 
-// If no merge joins anything but a metaspace to a metaspace on its right, a text can be split before every
-// metaspace (those of a run stay together): into words to look up, instead of one word as long as the text.
+// Returns whether a text can be split before every metaspace that does not follow another one. This requires
+// that no merge joins anything but a metaspace to a metaspace on its right. The words can then be looked up,
+// instead of one word as long as the text.
 bool Bpe::can_split_at_metaspace() const {
   if (byte_level_ || symbols_.find(kMetaspace) == kNoToken) return false;
   std::vector<const std::string*> texts;
@@ -106,7 +107,7 @@ void Bpe::encode_part(std::string_view word, std::vector<Token>& out, MergeScrat
 
 bool Bpe::fall_back_to_bytes(std::string_view character, std::vector<Token>& symbols) const {
   const std::size_t before = symbols.size();
-  // The bytes of the character as the file writes it, even where that character stands for a byte.
+  // Uses the bytes of the character as the file writes it, even if that character represents a byte.
   for (const char byte : byte_level_ ? to_byte_level(character) : std::string(character)) {
     const Token id = fallback_[static_cast<unsigned char>(byte)];
     if (id == kNoToken) {
@@ -118,9 +119,9 @@ bool Bpe::fall_back_to_bytes(std::string_view character, std::vector<Token>& sym
   return true;
 }
 
-// A character that is not in the vocabulary becomes its bytes, else the unknown token, else nothing. As in
-// the library, an unknown token is only added at the next known character: several may fuse into one, and
-// byte tokens come before it.
+// Replaces a character that is not in the vocabulary by its bytes, else by the unknown token, else by
+// nothing. As in the library, an unknown token is only added at the next known character, so several may fuse
+// into one, and byte tokens come before it.
 void Bpe::start_symbols(std::string_view word, std::vector<Token>& symbols) const {
   bool unknown_pending = false;
   const auto put_unknown = [&] {

@@ -12,7 +12,7 @@ namespace dpo::text {
 
 using Vocabulary = std::vector<std::pair<std::string, Token>>;  // tokens as the file writes them
 
-// The parts of a BPE model, checked by the reader.
+// The parts of a BPE model. The reader has checked them.
 struct BpeParts {
   Vocabulary vocabulary;
   std::vector<Merge> merges;
@@ -24,8 +24,8 @@ struct BpeParts {
 
 // Byte-pair encoding of one word.
 //
-// With `byte_level`, words are raw bytes, while the file writes each byte as a printable character
-// (byte_level.h): a symbol is then a byte, and no text has to be rewritten.
+// With `byte_level`, words are raw bytes, although the file writes each byte as a printable character
+// (byte_level.h). A symbol is then a byte, so texts need not be rewritten.
 class Bpe {
  public:
   Bpe(BpeParts parts, bool byte_level);
@@ -51,8 +51,8 @@ class Bpe {
   std::array<Token, 256> bytes_;     // the symbol of a byte (byte_level) or of an ASCII character
   std::array<Token, 256> fallback_;  // <0x00> to <0xFF>
   StringMap symbols_;                // every token's text, as it appears in words
-  // Words that become one token: most words of most texts are found here and need no merging. Filled by the
-  // constructor, so threads share it without locks.
+  // Words that become one token. Most words of most texts are found here and need no merging. The constructor
+  // fills the map, so threads share it without locks.
   StringMap whole_;
   bool splits_at_metaspace_ = false;
 };

@@ -12,7 +12,7 @@ struct Alphabet {
   std::array<int, 0x144> byte_of{};
 };
 
-// Printable bytes stand for themselves; the others become U+0100, U+0101, ... in order.
+// Printable bytes represent themselves; the others become U+0100, U+0101, ... in order.
 Alphabet make_alphabet() {
   Alphabet alphabet;
   alphabet.byte_of.fill(-1);

@@ -1,4 +1,4 @@
-// GPT-2's byte-level alphabet: every byte as one printable character.
+// GPT-2's byte-level alphabet, which writes every byte as one printable character.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@ namespace dpo::text {
 
 std::string to_byte_level(std::string_view bytes);
 
-// nullopt if a character stands for no byte.
+// Returns nullopt if a character does not represent a byte.
 std::optional<std::string> from_byte_level(std::string_view text);
 
 }  // namespace dpo::text

@@ -18,7 +18,7 @@ struct ChatTemplate::Parts {
   std::string name;
   Dict special_tokens;
   jinja::Template program;
-  std::optional<ChatTemplate> with_tools;  // used instead where there are tools
+  std::optional<ChatTemplate> with_tools;  // used for conversations with tools
 
   Parts(std::string text, std::string label, Dict tokens)
       : source(std::move(text)), name(std::move(label)), special_tokens(std::move(tokens)), program(source) {}
@@ -36,7 +36,7 @@ Dict token_variables(const std::map<std::string, std::string>& special_tokens) {
   return variables;
 }
 
-// transformers gives a message's reasoning under each name that templates read it by.
+// Gives a message's reasoning every name by which templates read it, as transformers does.
 Value with_reasoning(const Value& message) {
   const Value* reasoning = nullptr;
   for (const char* name : {"reasoning_content", "thinking", "reasoning"})
@@ -60,7 +60,7 @@ Value checked_messages(const Value* messages) {
   return Value::list(std::move(checked));
 }
 
-// tools and documents: none, or a list of objects
+// Returns tools or documents after checking that they are none or a list of objects.
 Value checked_objects(const Value* list, const char* name) {
   if (!list || list->is_none()) return {};
   const bool valid = list->is_list() && std::all_of(list->items().begin(), list->items().end(),
@@ -83,7 +83,7 @@ Dict checked_variables(const Value& given, const Dict& special_tokens) {
   return variables;
 }
 
-// The text of the templates that base models can be trained with.
+// The source of a built-in template, for training base models.
 struct Builtin {
   const char* name;
   const char* source;

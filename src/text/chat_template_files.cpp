@@ -27,7 +27,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// chat_template of a JSON file: text, or a list of {"name": ..., "template": ...}
+// Reads chat_template of a JSON file: text, or a list of {"name": ..., "template": ...}.
 NamedTemplates templates_in(const JsonField& root) {
   NamedTemplates found;
   const auto field = root.find("chat_template");
@@ -57,7 +57,8 @@ NamedTemplates templates_in_files(TokenizerFolder& files, const fs::path& folder
   return found;
 }
 
-// Files come before tokenizer_config.json, which comes before the chat_template.json of processors.
+// Reads templates from files, else from tokenizer_config.json, else from the chat_template.json of
+// processors.
 NamedTemplates templates_of(TokenizerFolder& files, const fs::path& folder) {
   NamedTemplates found = templates_in_files(files, folder);
   for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {

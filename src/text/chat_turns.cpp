@@ -11,7 +11,7 @@ namespace {
 using jinja::Dict;
 using jinja::Value;
 
-// The variables with other messages.
+// Returns the variables with other messages.
 Value with_messages(const Value& variables, jinja::Values messages, bool generation_prompt) {
   Dict changed;
   for (const auto& [name, value] : variables.dict().entries()) changed.set(name, value);
@@ -20,14 +20,14 @@ Value with_messages(const Value& variables, jinja::Values messages, bool generat
   return changed;
 }
 
-// The conversation up to a message, as variables.
+// Returns the variables with the first `count` messages.
 Value first_messages(const Value& variables, std::size_t count, bool generation_prompt) {
   const jinja::Values& all = variables.find("messages")->items();
   return with_messages(variables, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)},
                        generation_prompt);
 }
 
-// Where `start` stops being a prefix of the text, at the beginning of a character.
+// Returns where `start` stops being a prefix of the text, at the beginning of a character.
 std::size_t common_length(std::string_view text, std::string_view start) {
   const auto differs = std::mismatch(text.begin(), text.end(), start.begin(), start.end());
   auto length = static_cast<std::size_t>(differs.first - text.begin());
@@ -40,14 +40,14 @@ bool is_assistant(const Value& message) {
   return role && role->is_string() && role->string() == "assistant";
 }
 
-// What the template writes before and after the content of a message; nullopt if it does not write it as it
-// is.
+// The text that the template writes before and after the content of a message. around_content returns nullopt
+// if the template does not write the content unchanged.
 struct AroundContent {
   std::string before, after;
 };
 std::optional<AroundContent> around_content(const ChatTemplate& chat_template, const Value& variables,
                                             std::size_t message) {
-  constexpr std::string_view kMark = "8dc1f0a2-the-content-of-the-message";  // in no text
+  constexpr std::string_view kMark = "8dc1f0a2-the-content-of-the-message";  // does not occur in texts
   jinja::Values messages = variables.find("messages")->items();
   Dict replaced;
   for (const auto& [name, value] : messages[message].dict().entries())
@@ -59,8 +59,8 @@ std::optional<AroundContent> around_content(const ChatTemplate& chat_template, c
   return AroundContent{text.substr(0, found), text.substr(found + kMark.size())};
 }
 
-// A turn of the assistant. Its text may not be the same in the whole conversation as at the end of one: then
-// it is found by what stands around its content.
+// Returns the range of a turn of the assistant. Its text in the whole conversation may differ from its text
+// at the end of one. It is then found by the text around its content.
 TextRange turn_of(const ChatTemplate& chat_template, const Value& variables, std::string_view text,
                   std::size_t message) {
   const std::string asked =
@@ -80,8 +80,8 @@ TextRange turn_of(const ChatTemplate& chat_template, const Value& variables, std
 }
 
 struct Boundary {
-  std::size_t tokens;  // that end before it
-  bool crossed;        // by the next token
+  std::size_t tokens;  // tokens that end before the boundary
+  bool crossed;        // true if the next token crosses it
 };
 
 Boundary find_boundary(const Tokenizer& tokenizer, std::string_view before, const std::vector<Token>& all) {
@@ -100,7 +100,7 @@ std::size_t start_of_turn(const ChatTemplate& chat_template, const Value& variab
 bool writes_content(const ChatTemplate& chat_template, const Value& variables, std::size_t message) try {
   return around_content(chat_template, variables, message).has_value();
 } catch (const TemplateError&) {
-  return true;  // what refuses another content reads it
+  return true;  // a template that rejects another content reads it
 }
 
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const Value& variables,

@@ -1,4 +1,4 @@
-// What the assistant says in a rendered conversation, as text and as tokens.
+// Finds the assistant's answers in a rendered conversation, as text and as tokens.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,36 @@
 
 namespace dpo::text {
 
-// The parts of `chat` (the rendered `variables`) that the assistant says in its messages from number `first`
-// on: what generation blocks wrote; in a template without them each assistant turn, from the end of the
-// conversation before it, rendered with its generation prompt, to the end of the conversation with it. A
-// template may write an old turn differently from the last one (without its thinking); its end is then found
-// by rendering it with another content. Throws TemplateError.
+// Returns the parts of `chat` (the rendered `variables`) that the assistant wrote in its messages from index
+// `first` on. With generation blocks, these are the text of the blocks. Otherwise each turn extends from the
+// end of the conversation before it, rendered with its generation prompt, to the end of the conversation with
+// it. A template may write an old turn differently from the last one, for example without its reasoning. Its
+// end is then found by rendering it with other content. Throws TemplateError.
 std::vector<TextRange> assistant_text(const ChatTemplate& chat_template, const jinja::Value& variables,
                                       const RenderedChat& chat, std::size_t first = 0);
 
-// Where a message of the assistant begins in `chat`, after the generation prompt.
+// Returns where a message of the assistant begins in `chat`, after the generation prompt.
 std::size_t start_of_turn(const ChatTemplate& chat_template, const jinja::Value& variables,
                           const RenderedChat& chat, std::size_t message);
 
-// Whether the template, which renders `variables`, writes the content of a message, which is a text.
+// Returns whether the template writes the content of a message when it renders `variables`. The content must
+// be text.
 bool writes_content(const ChatTemplate& chat_template, const jinja::Value& variables, std::size_t message);
 
 struct TrainedTokens {
   std::vector<Token> ids;
-  std::vector<int> mask;  // 1 for what is trained on
+  std::vector<int> mask;  // 1 for tokens that are trained on, otherwise 0
 };
 
-// A part of a text in tokens: [begin, end). As in transformers, a token that crosses the beginning or the end
-// of the part belongs to it. `ids` are the tokens of the text.
+// The tokens of a part of a text: [begin, end). As in transformers, a token that crosses the beginning or the
+// end of the part belongs to it. `ids` are the tokens of the whole text.
 struct TokenSpan {
   std::size_t begin = 0, end = 0;
 };
 TokenSpan tokens_of(const Tokenizer& tokenizer, std::string_view text, const TextRange& part,
                     const std::vector<Token>& ids);
 
-// The tokens of a text, without special tokens that the tokenizer would add.
+// Returns the tokens of a text, without special tokens that the tokenizer would add.
 TrainedTokens trained_tokens(const Tokenizer& tokenizer, std::string_view text,
                              const std::vector<TextRange>& parts);
 

@@ -12,8 +12,8 @@
 
 namespace dpo::text {
 
-// What a Tokenizer encodes and decodes with: our own pipeline, or the sentencepiece library. Immutable; texts
-// are valid UTF-8.
+// The implementation of a Tokenizer: a Pipeline or the sentencepiece library. It is immutable, and texts must
+// be valid UTF-8.
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -24,28 +24,29 @@ class Codec {
   virtual std::int64_t size() const = 0;
   virtual bool is_special(Token id) const = 0;
 
-  // A text in segments: added tokens, and what is between them; each is encoded on its own.
+  // Divides a text into segments: added tokens, and the text between them. Each segment is encoded
+  // separately.
   virtual void split(std::string_view text, std::vector<Segment>& segments) const = 0;
-  // The same for a text that begins like `other`, whose segments are known.
+  // Computes what split() does for a text that begins like `other`, whose segments are known.
   virtual void split_alike(std::string_view other, const std::vector<Segment>& known, std::string_view text,
                            std::vector<Segment>& segments) const = 0;
-  // Appends to `ends` how many tokens there are after each segment.
+  // Appends the number of tokens up to the end of each segment to `ends`.
   virtual void encode_segments(std::string_view text, std::span<const Segment> segments,
                                std::vector<Token>& out, std::vector<std::size_t>& ends) const = 0;
 };
 
-// tokenizer.json.
+// Loads tokenizer.json.
 std::unique_ptr<const Codec> load_tokenizer_json(TokenizerFolder& folder, const SpecialTokenFiles& specials);
 
-// vocab.json and merges.txt of a byte-level BPE tokenizer. A special token that no file names, except
+// Loads vocab.json and merges.txt of a byte-level BPE tokenizer. A special token that no file names, except
 // padding, is kGpt2SpecialToken.
 std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials);
 constexpr char kGpt2SpecialToken[] = "<|endoftext|>";
 
-// tokenizer.model, through the sentencepiece library. Special tokens in a text (control symbols of the model
-// such as </s>, and tokens that the folder's other files add) are split off first; each part between them is
-// encoded on its own. With `special`, BOS and EOS are added as add_bos_token and add_eos_token of
-// tokenizer_config.json say; by default BOS only.
+// Loads tokenizer.model with the sentencepiece library. Special tokens in a text are split off first: control
+// symbols of the model such as </s>, and tokens that the folder's other files add. Each part between them is
+// encoded separately. With `special`, BOS and EOS are added according to add_bos_token and add_eos_token of
+// tokenizer_config.json; by default only BOS is.
 std::unique_ptr<const Codec> load_sentencepiece(TokenizerFolder& folder, const SpecialTokenFiles& specials);
 
 }  // namespace dpo::text

@@ -24,7 +24,8 @@ class ByteLevelDecoder : public DecoderStep {
   }
 };
 
-// A run of tokens <0x00> to <0xFF> is the bytes of a text; if they are not valid UTF-8, each becomes U+FFFD.
+// Decodes a run of tokens <0x00> to <0xFF> as the bytes of a text. If they are not valid UTF-8, each becomes
+// U+FFFD.
 class ByteFallbackDecoder : public DecoderStep {
  public:
   void apply(std::vector<std::string>& tokens) const override {
@@ -52,7 +53,7 @@ class ByteFallbackDecoder : public DecoderStep {
   }
 
  private:
-  // The byte that a token names, or -1. Like Rust's parser, accepts a plus sign before one digit.
+  // Returns the byte that a token names, or -1. Like Rust's parser, accepts a plus sign before one digit.
   static int byte_of(std::string_view token) {
     if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
     const auto digit = [](char c) {

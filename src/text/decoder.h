@@ -8,7 +8,7 @@
 
 namespace dpo::text {
 
-// One change of the list of tokens that becomes a text. Immutable.
+// A step of decoding, which changes the list of tokens before it becomes a text. It is immutable.
 class DecoderStep {
  public:
   virtual ~DecoderStep() = default;
@@ -25,7 +25,7 @@ std::unique_ptr<const DecoderStep> strip_decoder(std::string content, std::size_
 
 class Decoder {
  public:
-  // Without a decoder, tokens are joined by spaces.
+  // Joins tokens by spaces, as for a file without a decoder.
   Decoder() : separator_(" ") {}
   explicit Decoder(DecoderSteps steps) : steps_(std::move(steps)) {}
 

@@ -13,16 +13,16 @@ namespace {
 
 constexpr std::size_t kLargestFile = 256u << 20;  // several times the largest tokenizer.json in use
 
-// Raised when the same files give other ids than before, which invalidates caches of ids.
+// Must be changed when the same files give other ids than before, to invalidate caches of ids.
 constexpr std::string_view kEncodingVersion = "1";
 
-// The size comes first, so that the boundary between parts is hashed too.
+// Hashes the size first, so that the boundary between parts is hashed too.
 void add_part(Sha256& hash, std::string_view bytes) {
   hash.add(fmt::format("{}:", bytes.size()));
   hash.add(bytes);
 }
 
-// Members of an object that maps tokens to ids, or ids to tokens, ordered by id.
+// Returns the members of an object that maps tokens to ids, or ids to tokens, ordered by id.
 template <typename IdOf>
 std::vector<std::pair<std::string, JsonField>> by_id(const JsonField& object, const IdOf& id_of) {
   auto members = object.members();

@@ -11,7 +11,7 @@
 
 namespace dpo::text {
 
-// The files of a tokenizer folder, each read once. The fingerprint is a hash of all that was read.
+// Reads each file of a tokenizer folder once. The fingerprint is a hash of everything that was read.
 class TokenizerFolder {
  public:
   explicit TokenizerFolder(std::filesystem::path folder);
@@ -34,17 +34,18 @@ struct SpecialToken {
   JsonField field;
 };
 
-// What tokenizer_config.json, special_tokens_map.json and added_tokens.json say about special tokens.
+// The special tokens in tokenizer_config.json, special_tokens_map.json and added_tokens.json.
 class SpecialTokenFiles {
  public:
   explicit SpecialTokenFiles(TokenizerFolder& folder);
 
-  // By role: "bos_token", "eos_token", "pad_token", "unk_token". Empty if no file names it.
+  // Finds a token by its role: "bos_token", "eos_token", "pad_token", "unk_token". Returns nullopt if no file
+  // names it.
   std::optional<SpecialToken> find(const std::string& role) const;
 
-  bool flag(const std::string& name, bool fallback) const;  // of tokenizer_config.json
+  bool flag(const std::string& name, bool fallback) const;  // from tokenizer_config.json
 
-  // Tokens that the files add to the vocabulary, by their ids.
+  // Adds the tokens that the files add to the vocabulary, in the order of their ids.
   void add_to(AddedTokens& added) const;
 
  private:

@@ -16,7 +16,7 @@ constexpr const char* kEos = "eos_token_id";
 constexpr const char* kBos = "bos_token_id";
 constexpr const char* kPad = "pad_token_id";
 
-// The object in a text; an empty one if there is none.
+// Returns the object in a text, or an empty one if there is none.
 ordered_json object_in(const std::string& text) {
   ordered_json json = parse_json<ordered_json>(text);
   return json.is_object() ? json : ordered_json::object();

@@ -1,4 +1,4 @@
-// generation_config.json, which tells transformers and vLLM at which tokens generation stops.
+// Edits generation_config.json, which tells transformers and vLLM at which tokens generation stops.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ struct AnswerEnds {
   std::optional<Token> pad;
 };
 
-// The "eos_token_id" of a JSON text: an id or a list of ids. Empty if it has none.
+// Returns the "eos_token_id" of a JSON text: one id or a list of ids. Returns no ids if it has none.
 std::vector<Token> eos_ids(const std::string& json);
 
-// The file's text with these ends added to its own, and with the padding token if it names none. `file` is
-// empty, or not JSON, if the model has none; transformers then reads `config`, the model's config.json. A
-// file that has all of it is returned as it is.
+// Returns the file's text with these ends added to its own, and with the padding token if it names none.
+// `file` is empty, or not JSON, if the model has no such file; `config` is the model's config.json, which
+// transformers then reads. Returns `file` unchanged if it contains all of this.
 std::string with_ends(const std::string& file, const std::string& config, const AnswerEnds& ends);
 
 }  // namespace dpo::text

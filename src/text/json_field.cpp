@@ -11,7 +11,7 @@
 namespace dpo::text {
 namespace {
 
-// A value in messages: one short printable line.
+// Formats a value for messages as one short printable line.
 std::string summary(const nlohmann::json& value) {
   if (value.is_object() && value.contains("type"))
     return fmt::format("an object of type {}", summary(value["type"]));

@@ -1,4 +1,4 @@
-// A value in a JSON file that knows its path, so that every error names file and field.
+// A value in a JSON file that knows its path, so that every error message names file and field.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class JsonField {
  public:
   JsonField(const nlohmann::json& value, std::string file, std::string path = "");
 
-  // Members of an object. `find` returns nullopt for one that is absent or null.
+  // Return members of an object. `find` returns nullopt for a member that is absent or null.
   std::optional<JsonField> find(const std::string& name) const;
   JsonField at(const std::string& name) const;
   std::vector<std::pair<std::string, JsonField>> members() const;
@@ -29,13 +29,13 @@ class JsonField {
   bool flag() const;
   std::int64_t number() const;
 
-  bool flag_or(const std::string& name, bool fallback) const;  // if the member is absent
+  bool flag_or(const std::string& name, bool fallback) const;  // `fallback` if the member is absent
 
   const nlohmann::json& value() const { return *value_; }
   const std::string& file() const { return file_; }
   std::string where() const;  // "FILE: model.vocab"
 
-  // "FILE: FIELD is VALUE; expected ..."
+  // Throws a UserError: "FILE: FIELD is VALUE; expected ...".
   [[noreturn]] void refuse(const std::string& expected) const;
 
  private:
@@ -44,7 +44,7 @@ class JsonField {
   std::string path_;
 };
 
-// A parsed JSON file. Nesting deeper than any tokenizer has is refused before parsing.
+// A parsed JSON file. Nesting deeper than that of any tokenizer is rejected before parsing.
 class JsonFile {
  public:
   JsonFile(const std::string& text, const std::string& file);

@@ -11,7 +11,7 @@ constexpr std::size_t kShortWord = 48;
 
 void merge_short(const MergeTable& merges, MergeScratch& scratch) {
   std::vector<Token>& symbols = scratch.symbols;
-  std::vector<std::uint32_t>& ranks = scratch.ranks;  // ranks[i]: of symbols i and i + 1
+  std::vector<std::uint32_t>& ranks = scratch.ranks;  // ranks[i]: rank of the pair of symbols i and i + 1
   std::size_t pairs = symbols.size() - 1;
   ranks.resize(pairs);
   for (std::size_t i = 0; i < pairs; ++i) ranks[i] = merges.rank(symbols[i], symbols[i + 1]);
@@ -32,7 +32,8 @@ void merge_short(const MergeTable& merges, MergeScratch& scratch) {
 constexpr Token kMerged = -1;  // a symbol that was merged into its left neighbour
 constexpr std::uint32_t kNone = 0xFFFFFFFFu;
 
-// A heap of candidates and a linked list of symbols: n log n even for a megabyte without a space.
+// Merges with a heap of candidates and a linked list of symbols. This takes n log n time even for a megabyte
+// without a space.
 class LongMerge {
  public:
   LongMerge(const MergeTable& merges, MergeScratch& scratch) : merges_(merges), scratch_(scratch) {}
@@ -75,7 +76,7 @@ class LongMerge {
     if (append_candidate(left, right)) std::push_heap(scratch_.heap.begin(), scratch_.heap.end(), later);
   }
 
-  // The pair may have been merged since the candidate was added.
+  // Returns whether a candidate is current. Its pair may have been merged since the candidate was added.
   bool is_current(const MergeScratch::Candidate& candidate) const {
     const Token left = scratch_.symbols[candidate.at];
     const std::uint32_t next = scratch_.links[candidate.at].next;

@@ -22,7 +22,7 @@ class MergeTable {
  public:
   explicit MergeTable(std::span<const Merge> merges);
 
-  // kNoRank if the pair does not merge.
+  // Returns kNoRank if the pair does not merge.
   std::uint32_t rank(Token left, Token right) const {
     const std::uint64_t key = key_of(left, right);
     for (std::size_t at = home(key);; at = (at + 1) & mask_) {
@@ -67,7 +67,7 @@ struct MergeScratch {
   std::uint64_t steps = 0;  // candidates examined, for a test of the complexity
 };
 
-// Merges scratch.symbols in place: repeatedly the pair of lowest rank, the leftmost of equals.
+// Merges scratch.symbols in place. Repeatedly merges the pair of lowest rank, and the leftmost of equal ones.
 void merge_word(const MergeTable& merges, MergeScratch& scratch);
 
 }  // namespace dpo::text

@@ -34,7 +34,8 @@ class ReplaceNormalizer : public NormalizerStep {
   }
 
   void apply(Normalized& normalized) const override {
-    // One character replaced by another keeps the start; several replaced, or one removed, lose it.
+    // The start is kept if one character is replaced by another. It is lost if several are replaced or one is
+    // removed.
     pattern_.for_each_match(normalized.text, [&](std::size_t start, std::size_t end) {
       if (start == 0 && end > 0 && (replacement_.empty() || code_point_at(normalized.text, 0).length < end))
         normalized.keeps_start = false;
@@ -76,7 +77,7 @@ struct NewerLower {
   char32_t last;
   char32_t lower_of_first;
 };
-// Lower case newer than Unicode 14, which utf8proc may not know yet.
+// Lower case of characters that are newer than Unicode 14, which utf8proc may not know yet.
 constexpr NewerLower kNewerLower[] = {
     {0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x264},  {0xA7CC, 0xA7CC, 0xA7CD},
     {0xA7CE, 0xA7CE, 0xA7CF},    {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
@@ -111,9 +112,9 @@ class LowercaseNormalizer : public NormalizerStep {
   }
 };
 
-// The normal forms of the `tokenizers` library are those of Unicode 9. Later characters that have a
-// decomposition or a combining class, or are part of a composition, stay as they are, and nothing may move or
-// combine across them.
+// Characters newer than the normal forms of the `tokenizers` library, which are those of Unicode 9. They have
+// a decomposition or a combining class, or are part of a composition, but stay as they are. Nothing may move
+// or combine across them.
 constexpr Range kNewerThanForms[] = {
     {0x7fd, 0x7fd},     {0x897, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},     {0xc3c, 0xc3c},
     {0xd3b, 0xd3c},     {0xeba, 0xeba},     {0x1715, 0x1715},   {0x1abf, 0x1af0},   {0x1df6, 0x1dfa},
@@ -148,8 +149,8 @@ class UnicodeNormalizer : public NormalizerStep {
     return std::any_of(text.begin(), text.end(), [&](char c) { return may_change(c); });
   }
 
-  // Only runs of characters that may change are looked at, each with the character before it, which a mark
-  // may join. A character that cannot change joins none before it, so the parts are independent.
+  // Examines only runs of characters that may change, each with the character before it, which a mark may
+  // join. A character that cannot change never joins the one before it, so the parts are independent.
   void apply(Normalized& normalized) const override {
     const std::string_view text = normalized.text;
     std::string out;
@@ -169,7 +170,7 @@ class UnicodeNormalizer : public NormalizerStep {
  private:
   bool may_change(char lead) const { return static_cast<unsigned char>(lead) >= first_changing_byte_; }
 
-  // Characters that are newer than the library's tables stay.
+  // Characters that are newer than the library's tables are copied unchanged.
   void append_run(std::string& out, std::string_view run) const {
     std::size_t done = 0;
     for (std::size_t at = 0; at < run.size();) {
@@ -192,7 +193,7 @@ class UnicodeNormalizer : public NormalizerStep {
                                           (compatible ? UTF8PROC_COMPAT : 0));
   }
 
-  // The lead byte of the first character that the form can change: U+0300, U+00C0, U+00A0.
+  // Returns the lead byte of the first character that the form can change: U+0300, U+00C0, U+00A0.
   static unsigned char first_changing_byte(NormalForm form) {
     if (form == NormalForm::Nfc) return 0xCC;
     return form == NormalForm::Nfd ? 0xC3 : 0xC2;
@@ -205,7 +206,7 @@ class UnicodeNormalizer : public NormalizerStep {
         utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                      static_cast<utf8proc_ssize_t>(text.size()), &mapped, options_);
     const std::unique_ptr<utf8proc_uint8_t, FreeMemory> owner(mapped);
-    if (length < 0) throw std::bad_alloc();  // with valid UTF-8 nothing else can fail
+    if (length < 0) throw std::bad_alloc();  // the only possible error for valid UTF-8
     out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
   }
 

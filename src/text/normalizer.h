@@ -13,17 +13,17 @@ namespace dpo::text {
 // A text between two normalizer steps.
 struct Normalized {
   std::string text;
-  // Whether the first character of the input is still there: what "at the start of the text" means to later
-  // steps.
+  // True while the first character of the input is still there. Later steps use it to decide what is at the
+  // start of the text.
   bool keeps_start = true;
   std::size_t input_size = 0;
 };
 
-// One step. Immutable.
+// One step of normalization. It is immutable.
 class NormalizerStep {
  public:
   virtual ~NormalizerStep() = default;
-  // A quick check: false if `apply` would change nothing.
+  // Returns false if `apply` would certainly change nothing. This is a quick check.
   virtual bool may_change(std::string_view text) const = 0;
   virtual void apply(Normalized& normalized) const = 0;
 };
@@ -38,11 +38,11 @@ struct TextPattern {
                       const std::function<void(std::size_t, std::size_t)>& found) const;
 };
 
-// Throws a UserError if a text grows far more than with any real tokenizer; the largest is a normal form's,
-// 11 times. A file with forty steps that each double the text would fill any memory.
+// Throws a UserError if a text grows far more than with any real tokenizer. The largest real growth is that
+// of a normal form, 11 times. A file with forty steps that each double the text would fill any memory.
 void check_growth(std::size_t before, std::size_t after);
 
-// `text` with every match replaced. `input_size` is for check_growth.
+// Returns `text` with every match replaced. `input_size` is for check_growth.
 std::string replace_matches(const TextPattern& pattern, std::string_view replacement, std::string_view text,
                             std::size_t input_size);
 
@@ -58,7 +58,7 @@ class Normalizer {
  public:
   explicit Normalizer(NormalizerSteps steps = {}) : steps_(std::move(steps)) {}
 
-  // The normalized text: `text` itself, or `storage.text`. See check_growth.
+  // Returns the normalized text, which is `text` itself or `storage.text`. Calls check_growth.
   std::string_view apply(std::string_view text, Normalized& storage) const;
 
  private:

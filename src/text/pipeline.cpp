@@ -22,7 +22,7 @@ Pipeline::Pipeline(PipelineParts parts, const std::string& where)
           fmt::format("{}: the added token {} cannot be distinguished from another: both match {}", where,
                       token.content, pattern));
     ids_.insert(token.content, token.id);
-    // A token that normalization changed is decoded in that form, and is then no longer special.
+    // A token that normalization changed is decoded in its normalized form, and is then no longer special.
     set_text(token.id, pattern, token.special && pattern == token.content);
   }
   for (const auto& [text, id] : model_.vocabulary()) {
@@ -31,7 +31,8 @@ Pipeline::Pipeline(PipelineParts parts, const std::string& where)
   }
 }
 
-// The first text of an id counts: added tokens take precedence over the vocabulary.
+// Sets the text of an id unless it has one. Added tokens come first, so they take precedence over the
+// vocabulary.
 void Pipeline::set_text(Token id, std::string text, bool special) {
   const auto index = static_cast<std::size_t>(id);
   if (index >= texts_.size()) texts_.resize(index + 1);

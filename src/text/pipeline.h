@@ -9,24 +9,24 @@
 
 namespace dpo::text {
 
-// What a post-processor returns: ids; nullopt stands for the ids of the text.
+// The result of a post-processor: ids, and nullopt in place of the ids of the text.
 using Template = std::vector<std::optional<Token>>;
 
 struct PipelineParts {
   std::vector<AddedToken> added;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  bool byte_level = false;  // the model encodes raw bytes (bpe.h)
+  bool byte_level = false;  // true if the model encodes raw bytes (bpe.h)
   BpeParts model;
   Template post_processor = {std::nullopt};
   Decoder decoder;
 };
 
-// The steps of a tokenizer.json: added tokens are split off; the rest is normalized and split into words,
-// and every word is encoded.
+// The steps of a tokenizer.json: added tokens are split off, the rest is normalized and split into words, and
+// every word is encoded.
 class Pipeline : public Codec {
  public:
-  // Added tokens that cannot be distinguished are a UserError that starts with `where`.
+  // Throws a UserError that starts with `where` if added tokens cannot be distinguished.
   Pipeline(PipelineParts parts, const std::string& where);
 
   void encode(std::string_view text, bool special, std::vector<Token>& out) const override;
@@ -51,9 +51,9 @@ class Pipeline : public Codec {
     Arena arena;
     MergeScratch merge;
   };
-  // Every thread has one: for many short texts, memory would cost more than encoding them.
+  // Returns the thread's own memory. For many short texts, allocation would cost more than encoding.
   static Scratch& scratch();
-  // What decoding needs to know about an id.
+  // The text and flags of an id, for decoding.
   struct TokenText {
     std::string text;
     bool used = false;
@@ -71,8 +71,8 @@ class Pipeline : public Codec {
   Bpe model_;
   Template template_;
   Decoder decoder_;
-  AddedTokenFinder finder_;             // tokens that are looked for in the text as given
-  AddedTokenFinder normalized_finder_;  // tokens that are looked for in the normalized text
+  AddedTokenFinder finder_;             // tokens that are searched in the text as given
+  AddedTokenFinder normalized_finder_;  // tokens that are searched in the normalized text
   StringMap ids_;
   std::vector<TokenText> texts_;
 };

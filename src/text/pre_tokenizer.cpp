@@ -15,7 +15,7 @@ struct Span {
   bool matched;
 };
 
-// The matches and what is between them, in order, without gaps.
+// Returns the matches and the text between them, in order, without gaps.
 template <typename FindMatches>
 std::vector<Span> spans_of(std::string_view text, const FindMatches& find_matches) {
   std::vector<Span> spans;
@@ -29,7 +29,7 @@ std::vector<Span> spans_of(std::string_view text, const FindMatches& find_matche
   return spans;
 }
 
-// Joins neighbours: spans[i] extends the last group if `joins(i)`, else it starts a new one.
+// Joins neighbours: spans[i] extends the last group if `joins(i)`, otherwise it starts a new one.
 template <typename Joins>
 std::vector<Span> grouped(const std::vector<Span>& spans, const Joins& joins) {
   std::vector<Span> groups;

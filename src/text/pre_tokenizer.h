@@ -11,16 +11,16 @@
 
 namespace dpo::text {
 
-// A part of a text. `first`: it is at the start of the whole text.
+// A part of a text. `first` is true at the start of the whole text.
 struct Piece {
   std::string_view text;
   bool first;
 };
 
-// New texts that steps create; pieces point into them.
+// Texts that steps create. Pieces point into them.
 using Arena = std::deque<std::string>;
 
-// Splits and rewrites pieces. Immutable.
+// Splits and rewrites pieces. It is immutable.
 class PreTokenizerStep {
  public:
   virtual ~PreTokenizerStep() = default;
@@ -28,7 +28,7 @@ class PreTokenizerStep {
 };
 using PreTokenizerSteps = std::vector<std::unique_ptr<const PreTokenizerStep>>;
 
-// What happens to the matches that a text is split at, as in the `tokenizers` library.
+// The treatment of the matches at which a text is split, as in the `tokenizers` library.
 enum class SplitBehavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
 
 enum class PrependScheme { First, Never, Always };

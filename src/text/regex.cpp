@@ -28,7 +28,7 @@ std::string message_of(int error) {
 
 PCRE2_SPTR units_of(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
 
-// The state of one search; threads share a Regex, so each search has its own.
+// The state of one search. Threads share a Regex, so each search has its own.
 class Search {
  public:
   explicit Search(const pcre2_code& code)
@@ -40,7 +40,7 @@ class Search {
     pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
   }
 
-  // Start and end of the next match; false if there is none.
+  // Finds the start and end of the next match. Returns false if there is none.
   bool find(std::string_view text, std::size_t from, std::size_t& start, std::size_t& end) {
     const int result = pcre2_match(&code_, units_of(text), text.size(), from, PCRE2_NO_UTF_CHECK, data_.get(),
                                    context_.get());
@@ -78,7 +78,7 @@ Regex::Regex(const std::string& pattern, const std::string& where) {
                                        PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &at, context.get()));
   if (!code)
     throw UserError(fmt::format("{}: invalid regular expression {}: {}", where, pattern, message_of(error)));
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without a JIT it is only slower
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // optional: without a JIT, matching is slower
   code_ = std::make_unique<const Code>(Code{std::move(code)});
 }
 
@@ -94,7 +94,7 @@ void Regex::for_each_match(std::string_view text,
   std::size_t end = 0;
   std::size_t last_end = std::string_view::npos;
   while (from <= text.size() && search.find(text, from, start, end)) {
-    if (start == end && end == last_end) {  // an empty match right after a match does not count
+    if (start == end && end == last_end) {  // an empty match right after another match is ignored
       from += from < text.size() ? code_point_at(text, from).length : 1;
       continue;
     }

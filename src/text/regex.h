@@ -10,7 +10,7 @@ namespace dpo::text {
 // A regular expression of a tokenizer.json: Oniguruma's (Ruby's) syntax and Unicode 16, run by PCRE2.
 class Regex {
  public:
-  // A construct that the two engines treat differently is a UserError that starts with `where`.
+  // Throws a UserError that starts with `where` for a construct that the two engines treat differently.
   Regex(const std::string& pattern, const std::string& where);
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -25,7 +25,7 @@ class Regex {
   std::unique_ptr<const Code> code_;
 };
 
-// The pattern as PCRE2 must see it to match what Oniguruma would.
+// Translates a pattern so that PCRE2 matches what Oniguruma would.
 std::string translate_pattern(std::string_view pattern, const std::string& where);
 
 }  // namespace dpo::text

@@ -53,7 +53,7 @@ class Translator {
       else if (c == '(')
         group();
       else if (c == '}' && pattern_.substr(at_ + 1, 1) == "+")
-        refuse("{n,m}+");  // possessive for PCRE2, repeated for Oniguruma
+        refuse("{n,m}+");  // possessive in PCRE2, repeated in Oniguruma
       else
         copy(1);
     }
@@ -95,7 +95,7 @@ class Translator {
     }
   }
 
-  // A set of characters, written as members of a class; outside a class it gets its own brackets.
+  // Adds a set of characters as members of a class. Outside a class it gets its own brackets.
   void put_set(const std::string& members, bool negated, bool in_class) {
     if (in_class && negated) refuse("a negated set within a class");
     out_ += in_class ? members : fmt::format("[{}{}]", negated ? "^" : "", members);
@@ -108,7 +108,7 @@ class Translator {
     if (c == 'u') return code_point();
     if (c == 's' || c == 'S') {
       at_ += 2;
-      // For PCRE2, U+180E is a space and thus not in \S; for Oniguruma it is.
+      // U+180E is a space and thus not in \S for PCRE2, but it is in \S for Oniguruma.
       if (c == 'S' && in_class)
         out_ += "\\S\\x{180e}";
       else
@@ -137,7 +137,7 @@ class Translator {
     if (is_category(name))
       put_set(fmt::format("\\p{{{}}}", name) + newer_members(name), negated, in_class);
     else if (is_script(name))
-      put_set(fmt::format("\\p{{sc:{}}}", name), negated, in_class);  // not its extensions
+      put_set(fmt::format("\\p{{sc:{}}}", name), negated, in_class);  // the script without its extensions
     else
       refuse(fmt::format("\\p{{{}}}", name));
     at_ = close + 1;

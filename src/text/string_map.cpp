@@ -21,7 +21,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-// Words are short: up to 16 bytes are two loads, which overlap if there are fewer.
+// Hashes bytes. Words are short: up to 16 bytes are two loads, which overlap if there are fewer.
 std::uint64_t hash_bytes(std::string_view bytes) {
   const char* data = bytes.data();
   std::size_t left = bytes.size();

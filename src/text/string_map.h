@@ -9,15 +9,16 @@ namespace dpo::text {
 
 std::uint64_t hash_bytes(std::string_view bytes);
 
-// Strings to values, built once: open addressing in one array, the keys concatenated in another.
+// Maps strings to values. It is built once and uses open addressing in one array, with the keys concatenated
+// in another.
 class StringMap {
  public:
   explicit StringMap(std::size_t expected = 0);
 
-  // False if the key exists; it keeps its value.
+  // Returns false if the key exists; it keeps its value.
   bool insert(std::string_view key, std::int32_t value);
 
-  // The value, or kAbsent.
+  // Returned by find() if the key is absent.
   static constexpr std::int32_t kAbsent = -1;
   std::int32_t find(std::string_view key) const {
     const auto hash = static_cast<std::uint32_t>(hash_bytes(key));

@@ -8,7 +8,7 @@
 namespace dpo::text {
 namespace {
 
-// The length of the longest suffix of the text that is a prefix of a stop string.
+// Returns the length of the longest suffix of the text that is a prefix of a stop string.
 std::size_t possible_stop(std::string_view text, const std::vector<std::string>& stops) {
   std::size_t longest = 0;
   for (const std::string& stop : stops)
@@ -44,7 +44,7 @@ std::string TextStream::add(Token token) {
     return show_until(stop);
   }
   std::string_view certain = text_;
-  while (certain.ends_with(kReplacementCharacter))  // how decoders show a partial character
+  while (certain.ends_with(kReplacementCharacter))  // decoders write a partial character like this
     certain.remove_suffix(kReplacementCharacter.size());
   certain.remove_suffix(possible_stop(certain, stops_));
   return show_until(certain.size());

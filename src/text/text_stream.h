@@ -9,24 +9,24 @@
 
 namespace dpo::text {
 
-// Decodes tokens as they are generated, up to a stop string. All tokens are decoded together, since a
-// character may span several and a decoder may look at neighbours.
+// Decodes tokens as they are generated, up to a stop string. All tokens are decoded together, because a
+// character may span several tokens and a decoder may use neighbours.
 class TextStream {
  public:
   using Decode = std::function<std::string(std::span<const Token>)>;
 
   TextStream(Decode decode, std::vector<std::string> stops);
 
-  // The new text that is certain: no partial character, and nothing that may be the start of a stop string.
+  // Returns the new text that is certain: no partial character, and no possible start of a stop string.
   std::string add(Token token);
 
-  // The rest of the text, after the last token.
+  // Returns the rest of the text, after the last token.
   std::string finish();
 
-  // Whether a stop string was found; do not call add() after that.
+  // True if a stop string was found. add() must not be called after that.
   bool stopped() const { return stopped_; }
 
-  // Everything returned so far.
+  // Returns all text that was returned so far.
   std::string text() const { return text_.substr(0, shown_); }
 
  private:
@@ -35,7 +35,7 @@ class TextStream {
   Decode decode_;
   std::vector<std::string> stops_;
   std::vector<Token> tokens_;
-  std::string text_;  // of all tokens, up to a stop string
+  std::string text_;  // text of all tokens, up to a stop string
   std::size_t shown_ = 0;
   bool stopped_ = false;
 };

@@ -32,7 +32,8 @@ std::unique_ptr<const Codec> load_codec(Kind kind, TokenizerFolder& folder,
   return load_tokenizer_json(folder, specials);
 }
 
-// A named padding token may be missing, since nothing here pads; the others are required.
+// Returns the id of a special token. A padding token that a file names may be missing, because it is not used
+// here. The others are required.
 std::optional<Token> special_id(const Codec& codec, const SpecialTokenFiles& specials,
                                 const std::string& role, Kind kind) {
   const auto named = specials.find(role);
@@ -43,7 +44,7 @@ std::optional<Token> special_id(const Codec& codec, const SpecialTokenFiles& spe
   return id;
 }
 
-// How many segments two texts share from the start on.
+// Returns how many segments two texts share from the start.
 std::size_t shared_segments(std::string_view a, const std::vector<Segment>& of_a, std::string_view b,
                             const std::vector<Segment>& of_b) {
   std::size_t shared = 0;
@@ -100,7 +101,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special) const 
 std::vector<std::vector<Token>> Tokenizer::encode_alike(std::span<const std::string_view> texts) const {
   std::vector<std::vector<Token>> all(texts.size());
   std::vector<Segment> first_segments, segments;
-  std::vector<std::size_t> first_ends, ends;  // how many tokens a text has after each of its segments
+  std::vector<std::size_t> first_ends, ends;  // number of tokens up to the end of each segment
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (!is_valid_utf8(texts[i])) {
       all[i] = encode(texts[i]);

@@ -1,4 +1,5 @@
-// text: tokenizers of Hugging Face folders, equal to the Python `tokenizers` library id for id.
+// text contains tokenizers and chat templates of Hugging Face folders. Tokenizers give the same
+// ids as the Python `tokenizers` library.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace dpo::text {
 
 using Token = std::int32_t;
 
-// Immutable after loading; encode and decode may be called from many threads at once.
+// A tokenizer. It is immutable after loading; encode and decode may be called from many threads at once.
 class Tokenizer {
  public:
-  // From a folder: tokenizer.json, else vocab.json and merges.txt, else tokenizer.model. An unsupported
-  // feature is a UserError that names file and field.
+  // Loads a folder: tokenizer.json, else vocab.json and merges.txt, else tokenizer.model. Throws a UserError
+  // that names file and field for an unsupported feature.
   static Tokenizer load(const std::filesystem::path& folder);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -28,8 +29,8 @@ class Tokenizer {
   // With `special`, the post-processor adds its tokens (BOS and the like).
   std::vector<Token> encode(std::string_view text, bool special = false) const;
 
-  // Texts that begin alike, such as a conversation and its continuations: segments between added tokens that
-  // they share from the start on are encoded once. Each result equals encode(text).
+  // Encodes texts that begin alike, such as a conversation and its continuations. Segments between added
+  // tokens that they share from the start are encoded once. Each result equals encode(text).
   std::vector<std::vector<Token>> encode_alike(std::span<const std::string_view> texts) const;
 
   // With `skip_special`, special tokens are skipped.
@@ -43,9 +44,9 @@ class Tokenizer {
   bool is_special(Token id) const;
   std::int64_t size() const;  // the largest id + 1
 
-  const std::filesystem::path& folder() const;  // that it was loaded from
+  const std::filesystem::path& folder() const;  // the folder that it was loaded from
 
-  // A hash of everything that encoding depends on; the key of token caches.
+  // Returns a hash of everything that encoding depends on. It is the key of token caches.
   const std::string& fingerprint() const;
 
  private:

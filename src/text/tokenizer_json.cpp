@@ -16,11 +16,11 @@
 namespace dpo::text {
 namespace {
 
-// Twenty times the largest vocabulary in use. Tables are as large as the largest id, so a wrong one must not
+// Twenty times the largest vocabulary in use. Tables are as large as the largest id, so a wrong id must not
 // fill the memory.
 constexpr std::int64_t kLargestId = 5'000'000;
 
-// Reads a step by its "type", and a Sequence as the steps of its member `list`.
+// Reads a step by its "type", and a Sequence as the steps in its member `list`.
 template <typename Steps>
 struct StepReader {
   std::string list;
@@ -96,8 +96,8 @@ void read_split(const JsonField& field, PreTokenizerSteps& steps) {
   const bool invert = field.flag_or("invert", false);
   const auto regex = field.at("pattern").find("Regex");
   const auto known = regex ? known_pattern(regex->text()) : std::nullopt;
-  // The known patterns match every character, so there is nothing between the matches. "Removed" with
-  // "invert" keeps the matches too; some files say it that way.
+  // The known patterns match every character, so there is no text between the matches. "Removed" with
+  // "invert" keeps the matches too, and some files use it.
   const bool keeps_matches =
       behavior == SplitBehavior::Isolated || (behavior == SplitBehavior::Removed && invert);
   if (known && keeps_matches)
@@ -193,7 +193,7 @@ bool is_template(const JsonField& field) {
   const JsonField type = field.at("type");
   if (type.text() == "TemplateProcessing") return true;
   if (type.text() != "ByteLevel") type.refuse("one of ByteLevel, TemplateProcessing, Sequence");
-  return false;  // ByteLevel only changes offsets, which we do not have
+  return false;  // ByteLevel only changes offsets, which are not computed here
 }
 
 Template read_post_processor(const std::optional<JsonField>& field, std::int64_t size) {

@@ -1,5 +1,5 @@
-// Readers of the parts of a tokenizer.json. Anything unsupported is a UserError that names file, field and
-// value.
+// Reads the parts of a tokenizer.json. The functions throw a UserError that names file, field and value for
+// anything unsupported.
 #pragma once
 
 #include "text/folder.h"
@@ -11,24 +11,24 @@ Normalizer read_normalizer(const std::optional<JsonField>& field);
 
 struct PreTokenizerParts {
   PreTokenizer pre_tokenizer;
-  bool byte_level = false;  // the last step was ByteLevel; it is left to the model (bpe.h)
+  bool byte_level = false;  // true if the last step was ByteLevel, which the model then does (bpe.h)
 };
 PreTokenizerParts read_pre_tokenizer(const std::optional<JsonField>& field);
 
 Decoder read_decoder(const std::optional<JsonField>& field);
 
-// Tokens and their ids. Duplicate ids, and ids larger than any vocabulary has, are refused.
+// Reads tokens and their ids. Rejects duplicate ids, and ids larger than in any vocabulary.
 Vocabulary read_vocabulary(const JsonField& vocab);
 
 struct MergeText {
   std::string left;
   std::string right;
 };
-// `where` names the list, for the message about a token that is not in the vocabulary.
+// Converts merges to ids. `where` names the list in the message about a token that is not in the vocabulary.
 std::vector<Merge> resolve_merges(const std::vector<MergeText>& texts, const Vocabulary& vocabulary,
                                   const std::string& where);
 
-// With `specials`, the tokens of the folder's other files are added too.
+// Reads a whole tokenizer.json. With `specials`, the tokens of the folder's other files are added too.
 PipelineParts read_tokenizer_json(const JsonField& root, const SpecialTokenFiles* specials);
 
 }  // namespace dpo::text

@@ -23,11 +23,11 @@ class Reader {
   char byte(std::size_t at) const { return at < text_.size() ? text_[at] : '\0'; }
   bool is_newline(std::size_t at) const { return byte(at) == '\r' || byte(at) == '\n'; }
 
-  // kLetter, kNumber, kSpace, or 0 for anything else.
+  // Returns kLetter, kNumber, kSpace, or 0 for other characters.
   std::uint8_t class_at(std::size_t at) const { return classes_[code_point_at(text_, at).code] & kClassMask; }
   std::size_t after(std::size_t at) const { return at + code_point_at(text_, at).length; }
 
-  // The end of the run of characters of one class, of at most `limit` characters.
+  // Returns the end of the run of characters of one class, of at most `limit` characters.
   std::size_t run_end(std::size_t at, std::uint8_t wanted, std::size_t limit = std::string_view::npos) const {
     for (; limit > 0 && at < text_.size(); --limit) {
       const CodePoint point = code_point_at(text_, at);
@@ -37,14 +37,14 @@ class Reader {
     return at;
   }
 
-  // \s+(?!\S)|\s+ at the start of whitespace: a run leaves its last character to the next word.
+  // Matches \s+(?!\S)|\s+ at the start of whitespace: a run leaves its last character to the next word.
   std::size_t space_end(std::size_t at, std::size_t end) const {
     if (end == text_.size()) return end;
     const std::size_t last = previous_start(text_, end);
     return last > at ? last : end;
   }
 
-  // The end of a contraction ('s, 'll ...), or `at`.
+  // Returns the end of a contraction ('s, 'll ...), or `at`.
   std::size_t contraction_end(std::size_t at, bool any_case) const {
     if (byte(at) != '\'') return at;
     const auto letter = [&](std::size_t i) {
@@ -56,7 +56,7 @@ class Reader {
     const char second = letter(at + 2);
     if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l'))
       return at + 3;
-    if (any_case && text_.substr(at + 1, 2) == "\u017F") return at + 3;  // case-insensitive: a long s is an s
+    if (any_case && text_.substr(at + 1, 2) == "\u017F") return at + 3;  // a long s is an s in any case
     return at;
   }
 

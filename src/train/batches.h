@@ -1,4 +1,4 @@
-// train: the update of a policy, and what it needs: batches, microbatches, scoring, gradients, references.
+// train updates a policy: batches, microbatches, scoring, gradients and references.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@ struct ExampleBatch {
 
 ExampleBatch batch_of(const data::Examples& examples, data::Split split, const Indices& indices);
 
-// All batches of a run, and those of each of its evaluations.
+// Return all batches of a run, and the batches of each of its evaluations.
 std::vector<Indices> training_batches(const data::Examples& train, const config::RunConfig& config);
 std::vector<Indices> evaluation_batches(const data::Examples& test, const config::RunConfig& config);
 
-// Where the batches of a run come from.
+// Provides the batches of a run.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // The batch of an update, counted from 0. Updates follow each other; a resumed run starts at a later one.
-  // The tokens are valid until the next call.
+  // Returns the batch of an update, counted from 0. Updates follow each other; a resumed run starts at a
+  // later one. The tokens are valid until the next call.
   virtual ExampleBatch next(std::int64_t update) = 0;
 };
 
-// The examples of the training split in a fixed order.
+// Provides the examples of the training split in a fixed order.
 class OrderedBatches : public BatchSource {
  public:
   OrderedBatches(const data::Examples& examples, const std::vector<Indices>& batches)
@@ -56,9 +56,9 @@ struct Microbatch {
   model::Batch packed;
 };
 
-// This rank's microbatches of a batch, split by tokens; some may be empty. The same batch is always split in
-// the same way, so that policy and reference compute the same shapes. Each is packed when it is first asked
-// for: while a GPU computes the one before.
+// This rank's microbatches of a batch, split by tokens; some may be empty. A batch is always split in the
+// same way, so that policy and reference compute the same shapes. Each microbatch is packed when it is first
+// asked for, while a GPU computes the previous one.
 class Microbatches {
  public:
   Microbatches(const ExampleBatch& batch, std::int64_t count, const shard::Mesh& mesh,
@@ -66,7 +66,7 @@ class Microbatches {
 
   std::size_t size() const { return packed_.size(); }
   const Microbatch& at(std::size_t i);
-  // Of each in a mean over the batch's microbatches on all ranks that are not empty.
+  // Returns the weight of one microbatch in the mean over the batch's non-empty microbatches on all ranks.
   double share() const { return share_; }
 
  private:
@@ -74,7 +74,7 @@ class Microbatches {
   const model::ModelShape& shape_;
   at::Device device_;
   double share_ = 1;
-  std::vector<std::vector<std::int64_t>> examples_;  // of each
+  std::vector<std::vector<std::int64_t>> examples_;  // of each microbatch
   std::vector<std::optional<Microbatch>> packed_;
 };
 

@@ -1,4 +1,5 @@
-// What training reports to its caller: events, progress, failures, and stopping on a signal.
+// Declares the events, progress and failures that training reports to its caller, and how it stops on a
+// signal.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ struct Event {
 
   Kind kind = Kind::message;
   std::string line{};  // for people and log.txt; an update without one is not logged
-  std::vector<std::pair<std::string, double>> numbers{};  // these two for programs
+  std::vector<std::pair<std::string, double>> numbers{};  // `numbers` and `texts` are for programs
   std::vector<std::pair<std::string, std::string>> texts{};
 };
 
-// A line as an event: a warning if it says so.
+// Returns a line as an event: a warning if the line begins like one.
 inline Event said(const std::string& line) {
   return {.kind = line.starts_with("warning: ") ? Event::Kind::warning : Event::Kind::message, .line = line};
 }
@@ -31,7 +32,7 @@ inline Event said(const std::string& line) {
 // Receives events and progress while a run is prepared and trains.
 struct Listener {
   std::function<void(const Event& event)> report;
-  // `unit`: what is counted, such as batches or bytes.
+  // Reports progress. `unit` is what is counted, such as batches or bytes.
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit)>
       progress;
 
@@ -41,19 +42,20 @@ struct Listener {
   }
 };
 
-// Training cannot continue; the message says where and why. Exit status 2.
+// Thrown if training cannot continue. The message says where and why. Exit status 2.
 class TrainingFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// All ranks stopped on a signal before the first update; the message says during what. Exit status 143.
+// Thrown if all ranks stopped on a signal before the first update. The message says during what. Exit status
+// 143.
 class StoppedEarly : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Whether a signal asked any rank to stop. A collective call, so that all ranks agree.
+// True if a signal asked any rank to stop. This is a collective call, so that all ranks agree.
 inline bool any_rank_asked_to_stop(const shard::Mesh& mesh) {
   return shard::max_over(*mesh.all, stop_requested() ? 1 : 0, mesh.device) > 0;
 }

@@ -12,8 +12,9 @@
 namespace dpo::train {
 namespace {
 
-// Weights as they are kept. Float32 weights that are computed in bfloat16 are split into that and the rest, a
-// block at a time, so that there are never more than one of them in both forms.
+// Returns the weights as they are stored. Float32 weights that are computed in bfloat16 are split into a
+// bfloat16 part and the rest. Blocks are split one at a time, so that at most one of them is in memory in
+// both forms.
 model::Weights stored_weights(const model::TensorTable& table, model::Weights weights,
                               at::ScalarType computed, const model::Layout& layout) {
   if (weights.dtype() != at::kFloat || computed != at::kBFloat16) return weights;
@@ -29,7 +30,8 @@ model::Weights stored_weights(const model::TensorTable& table, model::Weights we
   return weights;
 }
 
-// The stored weights themselves if the dtypes are the same.
+// Makes the model that the passes compute with. It uses the stored weights themselves if the dtypes are the
+// same.
 shard::LocalModel computed_model(const model::Model& model, const model::Weights& stored,
                                  at::ScalarType dtype, const shard::Mesh& mesh,
                                  const std::optional<shard::LocalModel>& base) {
@@ -65,7 +67,7 @@ void Policy::for_each_gradient(const std::function<void(model::NamedTensor&)>& a
     for (model::NamedTensor& gradient : block.operands) action(gradient);
 }
 
-// A shard's tensors are summed elsewhere first and then added, so it must be zero.
+// Gradients of a sharded block are reduced into a buffer and then added here, so this buffer starts at zero.
 void Policy::clear_gradients() {
   for (model::BlockWeights& block : gradients_->blocks)
     if (block.operands.empty()) block.flat.zero_();
@@ -73,7 +75,7 @@ void Policy::clear_gradients() {
 }
 
 double Policy::finish_gradients() {
-  for_each_gradient([](model::NamedTensor& gradient) {  // that no pass has computed
+  for_each_gradient([](model::NamedTensor& gradient) {  // zeroes gradients that no pass has computed
     if (std::exchange(*gradient.overwrite, false)) gradient.tensor.zero_();
   });
   reduction_->finish();

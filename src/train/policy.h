@@ -16,15 +16,15 @@ struct PolicyPrecision {
   at::ScalarType gradients = at::kFloat;  // of the sums over microbatches and ranks
 };
 
-// Where gradients are until an update: in buffers for the whole model, or only while a block is updated,
-// which one rank can do with one microbatch and without clipping.
+// Lifetime of gradients: in buffers for the whole model until the update, or only while a block is updated.
+// The latter needs one rank, one microbatch and no clipping.
 enum class KeptGradients { all, by_block };
 
 // The model that is trained: this rank's shard of it.
 class Policy {
  public:
-  // `weights`: this rank's shard of model.trained, in the stored dtype. `base`: the frozen model, in the
-  // computed dtype, if they are an adapter's.
+  // `weights` is this rank's shard of model.trained, in the stored dtype. If they are an adapter's, `base` is
+  // the frozen model, in the computed dtype.
   Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
          const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {},
          const std::optional<shard::LocalModel>& base = std::nullopt,
@@ -32,28 +32,29 @@ class Policy {
 
   const model::Model& model() const { return computed_.model(); }
   model::Store& store() const { return computed_.store(); }
-  // The weights of model().trained, which the optimizer updates: float32 ones that are computed in bfloat16
-  // in two parts (ops/split_floats.h), of which the passes read the first.
+  // Returns the weights of model().trained, which the optimizer updates. Float32 weights that are computed in
+  // bfloat16 are stored in two parts (ops/split_floats.h), and the passes read the first.
   const model::Weights& stored() const { return stored_; }
   model::Weights& trained() { return stored_; }
 
   bool keeps_gradients() const { return gradients_ != nullptr; }
-  // Where they are not kept: a pass gives those of each block to `on_block`, which must not outlive this.
+  // Only if they are not kept: returns a store that passes the gradients of each block to `on_block`. It must
+  // not outlive this policy.
   std::unique_ptr<model::GradientStore> gradients_by_block(shard::OnBlock on_block) const;
-  // Where they are kept:
+  // The following need keeps_gradients().
   model::Weights& gradients() { return *gradients_; }
   model::GradientStore& gradient_store() { return *reduction_; }
-  // Before the first backward pass: what is added next replaces the gradients.
+  // Must be called before the first backward pass: gradients that are added next replace the old ones.
   void clear_gradients();
-  // After the last backward pass: reduces the gradients over the ranks and returns the norm of the whole
-  // model's.
+  // Must be called after the last backward pass. Reduces the gradients over the ranks and returns the norm of
+  // the whole model's gradients.
   double finish_gradients();
-  // The weights that the passes read, if they are a copy of the stored ones in another dtype (float16): an
-  // update must write both.
+  // Returns the weights that the passes read, if they are a copy of the stored ones in another dtype
+  // (float16). An update must write both.
   const model::Weights* copy() const;
 
  private:
-  // Not of shards, which have no tensors.
+  // Skips sharded blocks, which have no tensors.
   void for_each_gradient(const std::function<void(model::NamedTensor&)>& action);
 
   shard::Mesh mesh_;

@@ -1,4 +1,4 @@
-// From log-probabilities of responses to the comparisons of a loss and the records of examples.
+// Converts log-probabilities of responses to the comparisons of a loss and to the records of examples.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,35 @@ struct Record {
   std::vector<double> policy;
   std::vector<double> reference;  // zeros without one
   std::vector<std::int64_t> tokens;
-  bool desirable = true;  // of an unpaired loss with one response: whether it is good
+  bool desirable = true;  // for an unpaired loss with one response: true if it is good
 };
 
-// The comparisons of a forest's examples, which are some of the batch's, as the loss wants them. Unpaired
-// losses get one comparison for each response: a pair's, or the labelled one.
+// Returns the comparisons of a forest's examples, which are some of the batch's, as the loss takes them. For
+// an unpaired loss there is one comparison for each response, of a pair or labelled.
 std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
                                              const loss::Options& options);
 
-// How many comparisons a whole batch has.
+// Returns how many comparisons a whole batch has.
 std::size_t count_comparisons(const ExampleBatch& batch, const loss::Options& options);
 
-// What the loss sees of a forest's responses.
+// Returns the scores of a forest's responses, as the loss takes them.
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
                                    const std::vector<double>& reference);
 
-// The records of a forest's examples; `losses` are those of its comparisons, or empty if not yet known.
+// Returns the records of a forest's examples. `losses` are those of its comparisons, or empty if not yet
+// known.
 std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
                                const std::vector<double>& losses, const ExampleBatch& batch);
 
-// The records of a batch's examples, each computed by one of the ranks.
+// Collects the records of a batch's examples, each computed by one of the ranks.
 class BatchRecords {
  public:
   explicit BatchRecords(const ExampleBatch& batch);
 
-  // Those of a forest's examples.
+  // Adds the records of a forest's examples.
   void add(const data::Forest& forest, const std::vector<Record>& records);
 
-  // Those of all ranks, in batch order. A collective call.
+  // Returns the records of all ranks, in batch order. A collective call.
   std::vector<Record> gather(const shard::Mesh& mesh) const;
 
  private:
@@ -56,18 +57,19 @@ class BatchRecords {
   std::vector<double> values_;       // the loss, then log-probabilities and tokens of each response
 };
 
-// The batch as a forest without tokens in which examples share no responses: all examples in batch order.
+// Returns the batch as a forest without tokens in which examples share no responses. It has all examples in
+// batch order.
 data::Forest unshared_forest(const ExampleBatch& batch);
 
-// The scores of its responses.
+// Returns the scores of the unshared forest's responses.
 std::vector<loss::Score> unshared_scores(const std::vector<Record>& records);
 
-// Gradients by response of the unshared forest as gradients by response of `forest`: sums where examples
-// share one.
+// Converts gradients by response of the unshared forest to gradients by response of `forest`. If examples
+// share a response, their gradients are added.
 std::vector<double> shared_gradients(const data::Forest& forest, const data::Forest& unshared,
                                      const std::vector<double>& gradients);
 
-// Margins in the data that the loss would ignore are a UserError.
+// Throws a UserError if the data has margins that the loss would ignore.
 void check_margins(const data::Examples& examples, const loss::Options& options);
 
 }  // namespace dpo::train

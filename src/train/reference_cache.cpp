@@ -114,7 +114,7 @@ class Collector {
  private:
   bool is_first() const { return mesh_.all->rank() == 0; }
 
-  // All ranks go on with the scores of the first one, which alone reads and writes the file.
+  // All ranks continue with the scores of the first one, which alone reads and writes the file.
   void share() { table_.set_bytes(comm::broadcast_text(*mesh_.all, table_.bytes(), 0)); }
 
   void read(const CacheEntry& entry) {
@@ -136,8 +136,9 @@ class Collector {
                        [this](std::uint32_t example) { return table_.knows(example); });
   }
 
-  // The first rank writes the scores, together with those that other runs have written meanwhile; the earlier
-  // one of two stays, so that a resumed run finds what it trained with. Returns what the file has now.
+  // Writes the scores on the first rank, together with those that other runs have written meanwhile. The
+  // earlier one of two scores stays, so that a resumed run finds the scores that it trained with. Returns the
+  // scores that the file has now.
   ScoreTable save(const CacheEntry& entry) const {
     if (!is_first()) return table_;
     make_own_folder(entry.file.parent_path());
@@ -150,7 +151,7 @@ class Collector {
     return stored;
   }
 
-  // The scores of a batch, in its order.
+  // Returns the scores of a batch, in its order.
   std::vector<Record> scored(const ExampleBatch& batch) const {
     BatchRecords records(batch);
     const model::Store& store = reference_.local.store();

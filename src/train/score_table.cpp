@@ -27,7 +27,7 @@ checkpoint::TensorToWrite source_of(const std::string& name, Dtype dtype, const 
           }};
 }
 
-// Empty if there is no such tensor.
+// Returns the bytes of a tensor, empty if there is no such tensor.
 std::span<const std::byte> bytes_of(const checkpoint::SafetensorsFile& file, const std::string& name,
                                     Dtype dtype) {
   for (const checkpoint::Entry& entry : file.header().entries)
@@ -41,7 +41,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 constexpr const char* kChecksum = "sha256";
 
-// The parts of a file in this order, each with its size.
+// Returns the checksum of a file's parts in this order, each with its size.
 std::string checksum_of(const std::vector<std::span<const std::byte>>& parts) {
   Sha256 sum;
   for (const std::span<const std::byte> part : parts) {

@@ -16,18 +16,18 @@ namespace dpo::train {
 class ScoreTable {
  public:
   ScoreTable() = default;
-  // `responses`: how many each example has.
+  // `responses` has the number of responses of each example.
   explicit ScoreTable(std::span<const std::int64_t> responses);
 
   bool knows(std::uint32_t example) const;
 
-  // The scores of a forest's responses. Its examples are numbered within a batch; `indices` are those of the
-  // batch's examples in the split.
+  // Returns the scores of a forest's responses. Its examples are numbered within a batch; `indices` has the
+  // numbers of the batch's examples in the split.
   std::vector<double> of(const data::Forest& forest, std::span<const std::uint32_t> indices) const;
   void set(const data::Forest& forest, std::span<const std::uint32_t> indices,
            std::span<const double> scores);
 
-  // Takes scores that this table does not have.
+  // Adds the scores that this table does not have.
   void add(const ScoreTable& other);
 
   // Converts the scores to bytes for the other ranks, and back.

@@ -38,25 +38,25 @@ struct TrainState {
   RunningMean rewards{};                         // of all responses that were trained on
   std::uint64_t seed = 0;
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  // tokens of a prompt and a response
-  double dropout = 0;  // of an adapter, where gradients are computed
+  double dropout = 0;  // of an adapter, in passes that compute gradients
 };
 
-// A policy with these weights (in the stored dtype), and the optimizer, schedule and loss of the
-// configuration. `base`: the model that the weights are an adapter of.
+// Makes a policy with these weights (in the stored dtype), and the optimizer, schedule and loss of the
+// configuration. `base` is the model that the weights are an adapter of.
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
                             const model::Model& model, model::Weights weights,
                             std::unique_ptr<Reference> reference,
                             const std::optional<shard::LocalModel>& base = std::nullopt);
 
-// The devices of this process: several only where it is the only one and spreads the layers.
+// Returns the devices of this process: several only if it is the only process and spreads the layers.
 std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);
 shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
 
 PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
 at::ScalarType reference_dtype(const config::RunConfig& config);
-// Of the matrices under an adapter, if they are in few bits.
+// Returns the format of the matrices under an adapter, if they are quantized.
 std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config);
-// Of the reference's matrix products: e4m3 with fp8.
+// Returns the dtype of the reference's matmuls: e4m3 with fp8.
 at::ScalarType product_dtype(const config::RunConfig& config);
 model::PassOptions pass_options(const config::RunConfig& config);
 loss::Options loss_options(const config::LossConfig& config);

@@ -22,7 +22,8 @@ Microbatches microbatches_of(const TrainState& state, const ExampleBatch& batch)
           state.policy.store().device(0)};
 }
 
-// The pass over a microbatch for its gradients: each has dropout masks of its own.
+// Returns the options of the pass over a microbatch for its gradients. Each microbatch has different dropout
+// masks.
 model::PassOptions training_pass(const TrainState& state, const Microbatches& parts, std::size_t microbatch) {
   model::PassOptions pass = state.pass;
   pass.router_aux_loss_coef *= parts.share();
@@ -33,7 +34,8 @@ model::PassOptions training_pass(const TrainState& state, const Microbatches& pa
   return pass;
 }
 
-// Log-probabilities of a forest's responses, on the host. Those that are on one GPU are copied together.
+// Reads the log-probabilities of a forest's responses on the host. Those that are on one GPU are copied
+// together.
 std::vector<loss::Score> read_scores(const data::Forest& forest, const at::Tensor& policy,
                                      const at::Tensor& reference) {
   if (policy.is_cpu() || policy.device() != reference.device())
@@ -43,14 +45,14 @@ std::vector<loss::Score> read_scores(const data::Forest& forest, const at::Tenso
   return scores_of(forest, {both.begin(), middle}, {middle, both.end()});
 }
 
-// For losses whose gradients are the same for any.
+// Returns placeholder scores, for losses whose gradients do not depend on the scores.
 std::vector<loss::Score> unknown_scores(const data::Forest& forest) {
   const std::vector<double> zeros(static_cast<std::size_t>(forest.responses()));
   return scores_of(forest, zeros, zeros);
 }
 
-// The scores of all examples, in batch order, without losses. `training`: with the dropout of the passes that
-// compute gradients.
+// Returns the scores of all examples, in batch order, without losses. `training`: with the dropout of the
+// passes that compute gradients.
 std::vector<Record> score_all(const TrainState& state, Microbatches& parts, const ExampleBatch& batch,
                               bool training = false) {
   BatchRecords records(batch);
@@ -61,13 +63,13 @@ std::vector<Record> score_all(const TrainState& state, Microbatches& parts, cons
     const model::PassOptions pass = training ? training_pass(state, parts, i) : state.pass;
     const at::Tensor policy =
         model::forward(state.policy.model(), state.policy.store(), part.packed, pass).log_probs;
-    if (i + 1 < parts.size()) parts.at(i + 1);  // before the scores, for which the host waits
+    if (i + 1 < parts.size()) parts.at(i + 1);  // packed before the host waits for the scores
     records.add(forest, records_of(forest, read_scores(forest, policy, reference), {}, batch));
   }
   return records.gather(state.mesh);
 }
 
-// The loss of a whole batch from its scores: for losses that compare examples with each other.
+// Computes the loss of a whole batch from its scores, for losses that compare examples with each other.
 class WholeBatch {
  public:
   WholeBatch(const loss::Options& options, const std::vector<Record>& scored, const ExampleBatch& batch)
@@ -88,8 +90,9 @@ class WholeBatch {
   loss::LossAndGradients evaluated_;
 };
 
-// KTO's estimate of the KL divergence: the mean log-ratio of policy and reference over mismatched pairs, each
-// example's prompt with the responses of the next example that has another prompt, truncated to max_length.
+// Computes KTO's estimate of the KL divergence: the mean log-ratio of policy and reference over mismatched
+// pairs. A pair is an example's prompt with the responses of the next example that has another prompt,
+// truncated to max_length.
 double mismatched_kl(const TrainState& state, const ExampleBatch& batch) {
   const std::size_t size = batch.examples.size();
   ExampleBatch mismatched = batch;
@@ -115,7 +118,7 @@ double mismatched_kl(const TrainState& state, const ExampleBatch& batch) {
   return sum / count;
 }
 
-// The loss options with the values that depend on the batch and on the run so far.
+// Returns the loss options with the values that depend on the batch and on the run so far.
 loss::Options loss_options_for(const TrainState& state, const ExampleBatch& batch) {
   loss::Options options = state.loss;
   options.reward_shift = state.rewards.value();
@@ -143,20 +146,20 @@ void require_finite(const UpdateResult& result, std::int64_t update) {
   if (!result.finite()) fail_not_finite(result, update, "the update was not applied");
 }
 
-// What becomes of the gradients of an update.
+// Where the gradients of an update are accumulated and reduced.
 struct Gradients {
   model::GradientStore& store;
-  std::function<double()> finish;  // after the last pass: returns their norm
-  Check on_scored =
-      {};  // of a batch in one microbatch on one rank: is told the losses before the backward pass
+  std::function<double()> finish;  // called after the last pass; returns their norm
+  // Called with the losses before the backward pass, if the batch is one microbatch on one rank.
+  Check on_scored = {};
 };
 
-// The passes over a batch.
+// Runs the passes over a batch.
 UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Gradients& gradients) {
   UpdateResult result;
   Microbatches parts = microbatches_of(state, batch);
   const loss::Options options = loss_options_for(state, batch);
-  // Scored again below, so that only one microbatch's activations are in memory at a time.
+  // The examples are scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
   if (loss::needs_whole_batch(options))
     whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
@@ -193,7 +196,7 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
                     upload(evaluated.gradients), gradients.store);
   }
-  // Whatever needs no gradients comes before their norm, which waits for the backward pass of a GPU.
+  // Work that needs no gradients comes before their norm, which waits for the backward pass of a GPU.
   result.records = gather();
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
@@ -203,7 +206,7 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
   return result;
 }
 
-// How the optimizer is to update any block.
+// Parameters of an optimizer step, the same for every block.
 struct Step {
   std::int64_t number = 0;  // of updates so far
   double learning_rate = 0;
@@ -222,7 +225,7 @@ UpdateResult update_at_once(TrainState& state, const ExampleBatch& batch, const 
   return result;
 }
 
-// Every block is updated as soon as the backward pass has its gradients.
+// Updates every block as soon as the backward pass has its gradients.
 UpdateResult update_by_block(TrainState& state, const ExampleBatch& batch, const Step& step,
                              const Check& check) {
   std::vector<at::Tensor> norms;

@@ -20,20 +20,20 @@ struct UpdateResult {
 
 using Check = std::function<void(const UpdateResult&)>;
 
-// Computes the gradients of the batch's mean loss, and of the balance loss if it is on, into the policy's
-// buffers, which keep them; nothing else changes.
+// Computes the gradients of the batch's mean loss, and of the balance loss if it is on, and leaves them in
+// the policy's buffers. Nothing else changes.
 UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch);
 
-// One update over a batch. A loss or gradient that is NaN or infinite is a TrainingFailure; this and what
-// `check` throws happen before anything changes. A policy that does not keep its gradients is the exception:
-// there a gradient is found to be NaN after blocks have been updated, and the policy is lost.
+// Performs one update over a batch. Throws a TrainingFailure if a loss or gradient is NaN or infinite. This
+// and exceptions of `check` are thrown before anything changes. A policy that does not keep its gradients is
+// the exception: a gradient is found to be NaN after blocks have been updated, and the weights are corrupted.
 UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& check = {});
 
-// Before the first update policy and reference are the same model, computed by the same kernels: scores that
-// differ by more than the rounding of `dtype` are a TrainingFailure.
+// Throws a TrainingFailure if scores of policy and reference differ by more than the rounding of `dtype`.
+// Before the first update they are the same model, computed by the same kernels.
 void require_equal_models(const UpdateResult& result, at::ScalarType dtype);
 
-// Losses and log-probabilities without an update.
+// Computes losses and log-probabilities without an update.
 std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch);
 
 }  // namespace dpo::train

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr const char* kWeightMap = "weight_map";
 
-// Parses the JSON event by event: everything except the weight map is skipped and never built, however deep.
+// Parses the JSON event by event. Everything except the weight map is skipped and never built, at any depth.
 class IndexReader : public nlohmann::json_sax<json> {
  public:
   const std::string& problem() const { return problem_; }
@@ -71,7 +71,7 @@ class IndexReader : public nlohmann::json_sax<json> {
     return false;
   }
 
-  // A value that is neither an object nor a file name.
+  // Rejects a value in the map that is neither an object nor a file name.
   bool other() {
     if (depth_ == 0) return refuse("it is not a JSON object");
     return !in_map_ || refuse(fmt::format("'{}' must map names of tensors to names of files", kWeightMap));

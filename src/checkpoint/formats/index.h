@@ -6,12 +6,12 @@
 
 namespace dpo::checkpoint {
 
-// The index of a model in several files (model.safetensors.index.json, pytorch_model.bin.index.json): the
-// name of each tensor to the file that holds it.
+// Maps each tensor of a model in several files to its file. Stored as model.safetensors.index.json or
+// pytorch_model.bin.index.json.
 using WeightMap = std::map<std::string, std::string>;
 
-// Parses an index. Invalid JSON, a duplicate tensor and a file outside the index's folder are UserErrors that
-// begin with `origin`.
+// Parses an index. Throws a UserError that begins with `origin` for invalid JSON, a duplicate tensor, or a
+// file outside the index's folder.
 WeightMap parse_weight_index(std::string_view text, const std::string& origin);
 
 }  // namespace dpo::checkpoint

@@ -26,7 +26,7 @@ struct Storage {
   std::string key;
 };
 
-// A value on the stack.
+// A value on the machine's stack.
 struct Object {
   using List = std::vector<Ref>;  // lists and tuples
   using Dict = std::vector<std::pair<Ref, Ref>>;
@@ -34,12 +34,13 @@ struct Object {
                Storage, Mark>
       value;
   int depth = 1;
-  bool inside = false;  // of a container
+  bool inside = false;  // whether it is in a container
 };
 
-// Nesting is bounded, or a small file could build a chain that overflows the stack when it is destroyed.
+// Nesting is limited: otherwise a small file could build a chain that overflows the stack when it is
+// destroyed.
 constexpr int kDeepest = 64;
-// So is what a small file could refer to and have copied until memory is full: long names and shapes.
+// Names and shapes are limited because a small file could have long ones copied until memory is full.
 constexpr std::size_t kLongestName = 1000, kLongestGlobal = 200, kMostDimensions = 64;
 
 const std::map<std::string, Dtype>& storage_types() {
@@ -52,7 +53,7 @@ const std::map<std::string, Dtype>& storage_types() {
   return types;
 }
 
-// The stack machine of the pickle format, without the part that calls Python.
+// Implements the stack machine of the pickle format, except the part that calls Python.
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& origin) : bytes_(bytes), origin_(origin) {}
@@ -134,7 +135,7 @@ class Machine {
     if (size == 0) return 0;
     const std::uint64_t value = number(size);
     const auto unused = static_cast<int>(64 - 8 * size);
-    return static_cast<std::int64_t>(value << unused) >> unused;  // two's complement: keep the sign
+    return static_cast<std::int64_t>(value << unused) >> unused;  // sign-extends two's complement
   }
 
   double big_endian_double() {
@@ -195,8 +196,8 @@ class Machine {
     return found->second;
   }
 
-  // A container may grow only before it is put into another, as every writer does: so no container can
-  // contain itself, and depths stay correct.
+  // Adds an item to a container. A container may grow only before it is put into another, which every writer
+  // respects. So no container can contain itself, and depths stay correct.
   void put(Object& container, const Ref& item) {
     if (container.inside || item.get() == &container)
       fail("its pickle changes a container that is already in use");
@@ -256,7 +257,7 @@ class Machine {
     return *value;
   }
 
-  // ("storage", type, key, device, size)
+  // Handles a persistent id: ("storage", type, key, device, size).
   void persistent() {
     const Ref id = pop();
     const auto& parts = as<Object::List>(id, "a storage");
@@ -328,7 +329,7 @@ std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, co
   for (const auto& [key, value] : *dict) {
     const auto* name = std::get_if<std::string>(&key->value);
     const auto* tensor = std::get_if<PickledTensor>(&value->value);
-    if (!name || !tensor) continue;  // counters and the like
+    if (!name || !tensor) continue;  // counters and similar values
     if (name->size() > kLongestName) machine.fail("its pickle has a tensor with too long a name");
     tensors.push_back(*tensor);
     tensors.back().name = *name;

@@ -14,15 +14,15 @@ namespace dpo::checkpoint {
 struct PickledTensor {
   std::string name;
   Dtype dtype{};
-  std::string storage;      // its key: the file data/KEY
-  std::int64_t offset = 0;  // in elements, as are the strides
+  std::string storage;      // key of the storage, in the file data/KEY
+  std::int64_t offset = 0;  // in elements, like the strides
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
 };
 
-// The tensors of a pickled state dict, or of the one under the key "state", as in the original's policy.pt.
-// The pickle is parsed, not run: every opcode and global that does not build plain values, containers or
-// tensors is a UserError that names it and says how to convert the file.
+// Returns the tensors of a pickled state dict, or of the one under the key "state", as in the original's
+// policy.pt. The pickle is parsed, not run. Any opcode or global that does not build plain values, containers
+// or tensors is a UserError that names it and explains how to convert the file.
 std::vector<PickledTensor> read_state_dict(std::span<const std::byte> pickle, const std::string& origin);
 
 }  // namespace dpo::checkpoint

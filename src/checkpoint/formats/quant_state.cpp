@@ -38,7 +38,7 @@ class StateReader {
   }
 
   std::vector<std::int64_t> shape() const {
-    constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // so that the product of two fits
+    constexpr std::int64_t kLargest = std::int64_t{1} << 30;  // so that rows * columns fits
     const json* found = find("shape");
     std::vector<std::int64_t> sizes;
     if (found && found->is_array() && found->size() == 2)

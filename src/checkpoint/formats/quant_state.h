@@ -8,14 +8,14 @@
 
 namespace dpo::checkpoint {
 
-// What bitsandbytes writes beside the codes of a matrix of 4 bits.
+// Metadata that bitsandbytes stores next to the codes of a 4-bit matrix.
 struct QuantState {
-  std::vector<std::int64_t> shape;  // of the matrix
-  std::optional<float> offset;      // of the scales, if they have 8 bits themselves
+  std::vector<std::int64_t> shape;  // shape of the matrix
+  std::optional<float> offset;      // offset of the scales, if they are 8-bit themselves
 };
 
-// Parses that JSON. What is not nf4 in blocks of 64, with scales in blocks of 256, is a UserError, which
-// begins with `origin`.
+// Parses bitsandbytes' JSON. Only nf4 in blocks of 64, with scales in blocks of 256, is supported; anything
+// else is a UserError that begins with `origin`.
 QuantState parse_quant_state(std::string_view text, const std::string& origin);
 
 }  // namespace dpo::checkpoint

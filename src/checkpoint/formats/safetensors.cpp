@@ -35,7 +35,7 @@ constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 constexpr const char* kMetadata = "__metadata__";
 
-// Parses the header's JSON event by event, so that a hostile one is refused at its first error and never
+// Parses the header's JSON event by event, so that a malicious one is rejected at its first error and never
 // built.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
@@ -144,7 +144,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::set<std::string> names_;
 };
 
-// Bytes of a tensor of this shape; null on overflow.
+// Returns the bytes of a tensor with this shape, or nullopt on overflow.
 std::optional<std::uint64_t> bytes_of_shape(const Entry& entry) {
   std::uint64_t bytes = size_of(entry.dtype);
   for (const std::int64_t size : entry.shape)
@@ -152,7 +152,8 @@ std::optional<std::uint64_t> bytes_of_shape(const Entry& entry) {
   return bytes;
 }
 
-// No holes, no overlaps, nothing after the last tensor, and every tensor as large as its shape.
+// Returns a problem if there are holes or overlaps, bytes after the last tensor, or a tensor whose size does
+// not match its shape.
 std::string check_layout(const Header& header, std::uint64_t data_size) {
   std::uint64_t end = 0;
   for (const Entry& entry : header.entries) {
@@ -172,7 +173,7 @@ std::string check_layout(const Header& header, std::uint64_t data_size) {
   return "";
 }
 
-// The order of dtypes in files of the Python library, which puts those with the widest alignment first.
+// Returns a dtype's position in files of the Python library, which puts the widest alignment first.
 int order_of(Dtype dtype) {
   constexpr std::array kOrder = {Dtype::I64, Dtype::F64, Dtype::F32, Dtype::I32, Dtype::BF16,
                                  Dtype::F16, Dtype::I16, Dtype::I8,  Dtype::U8,  Dtype::BOOL};

@@ -1,4 +1,4 @@
-// checkpoint/formats: weight files as bytes: safetensors, and what torch.save writes.
+// checkpoint/formats reads and writes weight files as bytes: safetensors, and the format of torch.save.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ std::string_view name_of(Dtype dtype);
 std::size_t size_of(Dtype dtype);  // bytes of one element
 std::optional<Dtype> dtype_named(std::string_view name);
 
-// A tensor of a file: its bytes are at [begin, end) of the data part.
+// A tensor of a file, whose bytes are at [begin, end) of the data part.
 struct Entry {
   std::string name;
   Dtype dtype{};
@@ -38,11 +38,11 @@ struct Header {
   std::uint64_t data_start = 0;
 };
 
-// Reads and checks the header of a safetensors file. Anything wrong is a UserError that begins with `origin`;
-// memory is bounded by the size of the file.
+// Reads and checks the header of a safetensors file. Throws a UserError that begins with `origin` if anything
+// is wrong. Memory is bounded by the size of the file.
 Header parse_safetensors(std::span<const std::byte> file, const std::string& origin);
 
-// A weight file, mapped into memory.
+// A safetensors file, mapped into memory.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -55,7 +55,7 @@ class SafetensorsFile {
   Header header_;
 };
 
-// A file to write: everything except the tensors' bytes.
+// The layout of a file to write: everything except the tensors' bytes.
 struct SafetensorsPlan {
   std::string head;            // the bytes before the data
   std::vector<Entry> entries;  // in the order of their bytes
@@ -64,12 +64,12 @@ struct SafetensorsPlan {
   std::uint64_t size() const { return head.size() + (entries.empty() ? 0 : entries.back().end); }
 };
 
-// Lays out a file as the Python library does, byte for byte, with metadata {"format": "pt"}. The entries have
+// Lays out a file as the Python library does, byte for byte, with metadata {"format": "pt"}. The entries need
 // name, dtype and shape, in any order; their offsets are set here.
 SafetensorsPlan plan_safetensors(std::vector<Entry> tensors);
 
-// A tensor to write. `bytes` is called once, when it is written, so that not all need to be in memory at
-// once.
+// A tensor to write. `bytes` is called once, when the tensor is written, so that not all tensors need to be
+// in memory at the same time.
 struct TensorToWrite {
   std::string name;
   Dtype dtype{};
@@ -77,7 +77,7 @@ struct TensorToWrite {
   std::function<std::span<const std::byte>()> bytes;
 };
 
-// Writes such a file, complete or not at all.
+// Writes a safetensors file. It is complete or absent.
 void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToWrite>& tensors);
 
 }  // namespace dpo::checkpoint

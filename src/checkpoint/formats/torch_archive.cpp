@@ -18,7 +18,8 @@ bool is_zip(std::span<const std::byte> bytes) {
   return bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
 }
 
-// Elements from the first to the last that the strides reach; null on overflow or a negative stride.
+// Returns the number of elements from the first to the last that the strides reach, or nullopt on overflow or
+// a negative stride.
 std::optional<std::uint64_t> elements_reached(const PickledTensor& tensor) {
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -46,7 +47,7 @@ const char* storage_type(Dtype dtype) {
   }
 }
 
-// Opcodes of pickle's protocol 2.
+// The functions below encode opcodes of pickle protocol 2.
 std::string little_endian(std::uint64_t value, int size) {
   std::string bytes;
   for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
@@ -67,7 +68,7 @@ std::string tuple(const std::vector<std::int64_t>& values) {
 }
 const std::string kEmptyOrderedDict = global("collections", "OrderedDict") + ")R";
 
-// torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks)
+// Encodes torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks).
 std::string tensor(const TensorToWrite& source, std::size_t key) {
   std::vector<std::int64_t> strides(source.shape.size());
   std::int64_t count = 1;

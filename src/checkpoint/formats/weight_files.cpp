@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the order in which transformers looks for them.
+// File names in the order in which transformers looks for them.
 constexpr const char* kNames[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                                   "pytorch_model.bin.index.json"};
 
@@ -32,13 +32,13 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
   std::int64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    // A tensor without elements may have sizes whose product overflows; its strides mean nothing.
+    // The sizes of a tensor without elements may overflow when multiplied; its strides have no meaning.
     if (__builtin_mul_overflow(stride, shape[i], &stride)) stride = 0;
   }
   return strides;
 }
 
-// Other files that a model's folder may have instead, and what to do about them.
+// Explains other files that a model's folder may contain instead, and what to do about them.
 std::string hint_for_folder(const fs::path& folder) {
   struct Other {
     const char* ending;
@@ -158,7 +158,7 @@ void WeightFiles::open_index(const fs::path& index) {
   if (!problems.empty()) throw UserError(problems);
   for (const std::string& shard : shards) open_file(index.parent_path() / shard);
 
-  // If two files have a tensor, the index decides.
+  // If two files contain a tensor, the index decides.
   std::set<std::string> found;
   std::erase_if(tensors_, [&](const StoredTensor& tensor) {
     const auto named = map.find(tensor.name);

@@ -18,9 +18,9 @@ struct StoredTensor {
   Dtype dtype{};
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  // in elements
-  std::size_t file = 0;               // in WeightFiles
+  std::size_t file = 0;               // index of the file in WeightFiles
   std::uint64_t offset = 0;           // of its first element, in the file
-  std::uint64_t size = 0;             // bytes from there to the end of its last element
+  std::uint64_t size = 0;             // bytes from the first to the last element
 
   bool is_contiguous() const;
 };
@@ -29,17 +29,17 @@ struct StoredTensor {
 // The constructor reads and checks everything except the numbers themselves.
 class WeightFiles {
  public:
-  // `path`: a Hugging Face folder, or one weight file. Anything missing, damaged or unsupported is a
-  // UserError.
+  // `path` is a Hugging Face folder or one weight file. Throws a UserError if anything is missing, damaged or
+  // unsupported.
   explicit WeightFiles(const std::filesystem::path& path);
 
-  const std::filesystem::path& origin() const { return origin_; }  // the file, or the index of several
+  const std::filesystem::path& origin() const { return origin_; }  // the file, or the index of several files
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
 
-  // Reads bytes of a tensor, starting with byte `from`; safe to call from many threads.
+  // Reads bytes of a tensor, starting at byte `from`. Safe to call from many threads.
   void read(const StoredTensor& tensor, std::uint64_t from, std::span<std::byte> bytes) const;
 
-  // Asks the system to start reading these bytes of a tensor.
+  // Asks the operating system to start reading these bytes of a tensor.
   void prefetch(const StoredTensor& tensor, std::uint64_t from, std::uint64_t size) const;
 
  private:

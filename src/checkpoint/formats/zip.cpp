@@ -17,9 +17,9 @@ constexpr std::uint32_t kLocator64 = 0x07064b50;
 constexpr std::uint32_t kDirectoryEntry = 0x02014b50;
 constexpr std::uint32_t kLocalHeader = 0x04034b50;
 constexpr std::uint16_t kExtra64 = 1;            // the extra field with 64-bit sizes and offsets
-constexpr std::uint64_t kIn64Bits = 0xffffffff;  // "see the extra field"
+constexpr std::uint64_t kIn64Bits = 0xffffffff;  // means "see the extra field"
 
-// Little-endian numbers of an archive; reading outside it is an error.
+// Reads little-endian numbers of an archive. Reading outside it is an error.
 class Archive {
  public:
   Archive(std::span<const std::byte> bytes, const std::string& origin) : bytes_(bytes), origin_(origin) {}
@@ -77,10 +77,10 @@ Directory find_directory(const Archive& archive) {
 
 struct File {
   std::uint64_t size = 0;
-  std::uint64_t header = 0;  // where its local header is
+  std::uint64_t header = 0;  // position of its local header
 };
 
-// Sizes and offsets beyond 32 bits are in an extra field, in this order, only those that need it.
+// Reads sizes and offsets beyond 32 bits from the extra field. It has only those that need it, in this order.
 void read_extra(const Archive& archive, std::uint64_t at, std::uint64_t end, std::uint64_t stored,
                 File& file) {
   while (at + 4 <= end) {
@@ -112,13 +112,13 @@ std::span<const std::byte> contents(const Archive& archive, const File& file, co
 }
 
 constexpr std::uint64_t kAlignment = 64;
-constexpr std::uint64_t kManyEntries = 0xffff;  // "see the 64-bit end record"
+constexpr std::uint64_t kManyEntries = 0xffff;  // means "see the 64-bit end record"
 constexpr std::uint16_t kVersion64 = 45;        // needed to read 64-bit sizes
 constexpr std::uint16_t kNamesAreUtf8 = 1 << 11;
-constexpr std::uint16_t kFirstDay = 0x21;  // 1 January 1980, the first that the format knows
+constexpr std::uint16_t kFirstDay = 0x21;  // 1 January 1980, the format's earliest date
 constexpr std::uint16_t kExtraPadding = 0x4246;
 
-// Little-endian numbers one after the other.
+// Appends little-endian numbers.
 class Record {
  public:
   Record& u16(std::uint64_t value) { return number(value, 2); }
@@ -145,7 +145,7 @@ std::uint32_t checksum_of(std::span<const std::byte> bytes) {
       crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
 }
 
-// Sizes and offsets that need more than 32 bits, in the order of the format.
+// Returns the extra field with the values that need more than 32 bits, in the order of the format.
 std::string extra_of(std::initializer_list<std::uint64_t> values) {
   Record large;
   for (const std::uint64_t value : values)
@@ -223,7 +223,7 @@ void ZipWriter::finish() {
     Record record;
     record.u32(kEndOfDirectory64).u64(kRestOfRecord).u16(kVersion64).u16(kVersion64).u32(0).u32(0);
     record.u64(count).u64(count).u64(size).u64(start);
-    record.u32(kLocator64).u32(0).u64(end).u32(1);  // where that record is
+    record.u32(kLocator64).u32(0).u64(end).u32(1);  // points to the 64-bit end record
     write(record.bytes());
   }
   const std::uint64_t shown = std::min(count, kManyEntries);

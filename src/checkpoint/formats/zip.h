@@ -12,12 +12,12 @@
 
 namespace dpo::checkpoint {
 
-// The files of a zip archive as PyTorch writes it, uncompressed: name to bytes. Anything damaged, compressed
-// or beyond the end of the archive is a UserError that begins with `origin`.
+// Returns the files of an uncompressed zip archive, as PyTorch writes it, by name. Throws a UserError that
+// begins with `origin` if anything is damaged, compressed or beyond the end of the archive.
 std::map<std::string, std::span<const std::byte>> read_stored_zip(std::span<const std::byte> archive,
                                                                   const std::string& origin);
 
-// Writes a zip archive of uncompressed files as PyTorch does: the bytes of each begin at a multiple of 64.
+// Writes a zip archive of uncompressed files as PyTorch does: each file's bytes begin at a multiple of 64.
 class ZipWriter {
  public:
   explicit ZipWriter(AtomicFile& file) : file_(file) {}

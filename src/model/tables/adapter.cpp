@@ -19,30 +19,30 @@ namespace {
 constexpr std::string_view kWeight = ".weight", kLoraA = ".lora_A.weight";
 constexpr const char* kAllLinear = "all-linear";
 
-// The module that a tensor belongs to: its name without the last part.
+// Returns the module that a tensor belongs to: its name without the last part.
 std::string module_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
 std::string module_of(const TensorInfo& tensor) { return module_of(tensor.name); }
 
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
-// Whether a module's name is `end`, or ends in it after a dot.
+// True if a module's name is `end`, or ends in it after a dot.
 bool is_named(const std::string& module, const std::string& end) {
   return module == end || module.ends_with("." + end);
 }
 
-// Whether modules_to_save means the module of a tensor. As in PEFT, any end of its name counts.
+// True if an entry of modules_to_save means the module of a tensor. Any end of its name counts, as in PEFT.
 bool is_saved_by(const TensorTable& model, const TensorInfo& tensor, const std::string& end) {
   return module_of(tensor).ends_with(end) || module_of(peft_name(model, tensor.name)).ends_with(end);
 }
 
-// A router, which tensor-parallel ranks do not split, or an expert. Layers do not compute with them by
-// `linear`, or not on a part of them, so they cannot have LoRA.
+// True for a router, which tensor-parallel ranks do not split, and for an expert. They cannot have LoRA,
+// because layers do not call `linear` with them, or not with a part of them.
 bool is_of_mixture(const Block& block, const TensorInfo& tensor) {
   return block.kind == BlockKind::layer && tensor.multiplies_tokens &&
          (!tensor.split || (!tensor.stack.empty() && !tensor.joined));
 }
 
-// What `linear` multiplies by: the matrices of the layers.
+// True for the matrices that layers pass to `linear`.
 bool can_have_lora(const Block& block, const TensorInfo& tensor) {
   return block.kind == BlockKind::layer && tensor.multiplies_tokens && tensor.name.ends_with(kWeight) &&
          !is_of_mixture(block, tensor);
@@ -55,7 +55,7 @@ bool any_tensor(const TensorTable& model, const Test& test) {
   });
 }
 
-// `text`: what the user wrote of the expression.
+// Compiles an expression. `text` is the part of it that the user wrote, for the message.
 std::regex compiled(const std::string& key, const std::string& text, const std::string& expression) {
   try {
     return std::regex(expression);
@@ -67,7 +67,8 @@ std::regex compiled(const std::string& key, const std::string& text, const std::
 template <class T>
 using Patterns = std::vector<std::pair<std::string, T>>;
 
-// As PEFT matches the keys of rank_pattern and alpha_pattern: the end of a name, as a regular expression.
+// Returns the expression with which PEFT matches a key of rank_pattern or alpha_pattern: the end of a name,
+// as a regular expression.
 std::regex end_pattern(const std::string& key, const std::string& pattern) {
   return compiled(key, pattern, "(.*\\.)?(" + pattern + ")");
 }
@@ -84,7 +85,7 @@ bool is_tied(const TensorTable& model) {
                               [&](const TensorInfo& tensor) { return tensor.name == model.head_name; });
 }
 
-// Whether a name of `targets` is a regular expression, which matches a whole module name.
+// True if a name in `targets` is a regular expression, which must match a whole module name.
 bool is_expression(const std::string& target) {
   return target.find_first_of("*+?()[]{}|\\^$") != std::string::npos;
 }
@@ -108,7 +109,7 @@ class Target {
   std::optional<std::regex> expression_;
 };
 
-// The last parts of the names of all modules that can have LoRA, sorted: "k_proj", "q_proj".
+// Returns the last parts of the names of all modules that can have LoRA, sorted: "k_proj", "q_proj".
 std::vector<std::string> linear_names(const TensorTable& model) {
   std::set<std::string> names;
   for (const Block& block : model.blocks)
@@ -117,7 +118,7 @@ std::vector<std::string> linear_names(const TensorTable& model) {
   return {names.begin(), names.end()};
 }
 
-// What is wrong with a target that matches no matrix which can have LoRA.
+// Describes the problem of a target that matches no matrix which can have LoRA.
 std::string problem_of(const TensorTable& model, const Target& target) {
   const std::vector<std::string> names = linear_names(model);
   if (target.matches(module_of(model.embedding_name)) || target.matches(module_of(model.head_name)))
@@ -137,7 +138,7 @@ std::string problem_of(const TensorTable& model, const Target& target) {
       target.text(), fmt::join(names, ", "), did_you_mean(target.text(), names));
 }
 
-// Every target must match a matrix: a misspelt one would be ignored silently.
+// Requires that every target matches a matrix. Otherwise a misspelt one would be ignored silently.
 void check_targets(const TensorTable& model, const std::vector<Target>& targets) {
   std::vector<std::string> problems;
   for (const Target& target : targets)
@@ -148,7 +149,8 @@ void check_targets(const TensorTable& model, const std::vector<Target>& targets)
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
-// Every pattern must match a module with LoRA, and those that match one agree: their order is not kept.
+// Describes the problem of a pattern, empty if there is none. Every pattern must match a module with LoRA,
+// and patterns that match the same module must agree, because their order is not kept.
 template <class T>
 std::string problem_of_pattern(const TensorTable& model, const std::string& key, const Patterns<T>& patterns,
                                std::size_t number, const ModuleFilter& has_lora) {
@@ -182,7 +184,7 @@ void check_patterns(const TensorTable& model, const std::string& key, const Patt
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
-// Empty if the module can be trained as a whole.
+// Describes why a module cannot be trained as a whole; empty if it can be.
 std::string problem_of_module(const TensorTable& model, const std::string& key, const std::string& module) {
   const auto is_its = [&](const TensorInfo& tensor) { return is_saved_by(model, tensor, module); };
   const bool is_embedding = module_of(model.embedding_name).ends_with(module);
@@ -211,7 +213,8 @@ void check_modules_to_save(const TensorTable& model, const std::string& key,
   if (!problems.empty()) throw UserError(std::move(problems));
 }
 
-// Tensor-parallel ranks split B as the matrix splits its outputs, or A as it splits its inputs.
+// Adds the LoRA tensors of a matrix. Tensor-parallel ranks split B as the matrix splits its outputs, or A as
+// it splits its inputs.
 void add_lora(std::vector<TensorInfo>& tensors, const TensorInfo& matrix, const AdapterSettings& settings,
               const std::string& origin) {
   const std::string module = module_of(matrix);
@@ -244,7 +247,7 @@ void add_lora(std::vector<TensorInfo>& tensors, const TensorInfo& matrix, const 
   tensors.push_back(std::move(magnitude));
 }
 
-// A tensor that layers do not see as a part of another.
+// Returns the tensor as one that layers do not see as a part of another.
 TensorInfo alone(TensorInfo tensor) {
   if (tensor.joined) tensor.stack.clear();
   tensor.joined = false;

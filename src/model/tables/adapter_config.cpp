@@ -12,9 +12,9 @@
 namespace dpo::model {
 namespace {
 
-using Json = nlohmann::ordered_json;  // the order of patterns counts
+using Json = nlohmann::ordered_json;  // keeps the order of patterns, which matters
 
-// Settings that are not supported, and that leave the product as it is only if they are null, false or empty.
+// Settings that are not supported. They leave the matmul unchanged only if they are null, false or empty.
 constexpr const char* kUnsupported[] = {"lora_bias",
                                         "use_qalora",
                                         "use_bdlora",
@@ -39,7 +39,7 @@ class Reader {
     throw UserError(fmt::format("{}: {}", origin_, what));
   }
 
-  // Null if the key is missing.
+  // Returns null if the key is missing.
   Json get(const char* key) const {
     const auto found = object_.find(key);
     return found == object_.end() ? Json() : *found;
@@ -98,7 +98,7 @@ void check_supported(const Reader& in) {
     in.fail(fmt::format("'peft_type' is {}: only LORA is supported", type.dump()));
   if (const Json bias = in.get("bias"); !bias.is_null() && bias != "none")
     in.fail(fmt::format("'bias' is {}: only \"none\" is supported", bias.dump()));
-  // PiSSA, OLoRA and the like change the model's own weights too.
+  // PiSSA, OLoRA and similar methods change the model's own weights too.
   const Json init = in.get("init_lora_weights");
   const bool keeps_base =
       init.is_null() || init.is_boolean() || init == "gaussian" || init == "eva" || init == "orthogonal";
@@ -117,13 +117,13 @@ void check_supported(const Reader& in) {
       in.fail(fmt::format("'{}' is {}: not supported", key, value.dump()));
 }
 
-// PEFT's own files have a whole alpha without a decimal point.
+// Writes a whole alpha without a decimal point, as PEFT's own files do.
 Json shortest(double number) {
   if (std::floor(number) == number && std::abs(number) < 1e15) return static_cast<std::int64_t>(number);
   return number;
 }
 
-// ORG/NAME@REVISION in its two parts; a folder as it is.
+// Splits ORG/NAME@REVISION into its two parts. A folder stays as it is.
 std::pair<Json, Json> base_and_revision(const std::string& base) {
   const std::size_t at = base.starts_with('/') ? base.npos : base.find('@');
   if (base.empty() || at == base.npos) return {base.empty() ? Json() : Json(base), Json()};

@@ -1,4 +1,4 @@
-// PEFT's adapter_config.json.
+// Reads and writes PEFT's adapter_config.json.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ struct AdapterConfig {
   std::string base;  // the model's folder, or ORG/NAME[@REVISION]; empty if unknown
 };
 
-// Invalid JSON, another kind of adapter, or a setting that changes the product in a way that is not supported
-// is a UserError that begins with `origin`.
+// Parses adapter_config.json. Throws a UserError that begins with `origin` for invalid JSON, another kind of
+// adapter, or a setting that changes the matmul in a way that is not supported.
 AdapterConfig parse_adapter_config(std::string_view text, const std::string& origin);
 
-// The same as text that PEFT reads, for an adapter of this model.
+// Returns the text of an adapter_config.json that PEFT reads, for an adapter of this model.
 std::string text_of(const AdapterConfig& config, const TensorTable& model);
 
 }  // namespace dpo::model

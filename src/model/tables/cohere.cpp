@@ -2,7 +2,7 @@
 
 namespace dpo::model {
 
-// One norm feeds attention and MLP; norms have no biases.
+// In Cohere one norm feeds both attention and MLP, and norms have no biases.
 FamilyTable cohere_table(const ModelShape& s) {
   FamilyTable t = llama_like_table(s);
   t.layer = {whole_vector("input_layernorm.weight", s.hidden)};

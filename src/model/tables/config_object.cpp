@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Where transformers' defaults differ from those of Llama. Gemma 3's text part leaves out sizes too.
+// Returns transformers' defaults where they differ from Llama's. Gemma 3's text part leaves out sizes too.
 const char* defaults_of(Family family) {
   switch (family) {
     case Family::gpt2:
@@ -82,7 +82,7 @@ Family family_of(const json& object, const std::string& origin) {
     if (type == info_of(family).model_type) return family;
     list += (list.empty() ? "" : ", ") + std::string(info_of(family).model_type);
   }
-  // No similar name is offered: the file says truly what its weights are, and must not be edited.
+  // No similar name is suggested: the file states correctly what its weights are, and must not be edited.
   in.fail(fmt::format(
       "model_type '{}' is not supported (supported: {}); choose a model of one of these architectures", type,
       list));

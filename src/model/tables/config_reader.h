@@ -31,7 +31,7 @@ class ConfigReader {
   std::optional<std::int64_t> optional_size(const char* key) const {
     const nlohmann::json* value = find(key);
     if (!value) return std::nullopt;
-    // No real model comes near; larger values would overflow the products of sizes.
+    // No real model has larger sizes, and products of larger sizes would overflow.
     constexpr std::int64_t kLargest = 1 << 24;
     if (!value->is_number_integer() || value->get<std::int64_t>() < 1 ||
         value->get<std::int64_t>() > kLargest)
@@ -69,7 +69,7 @@ class ConfigReader {
 
  private:
   static std::string shown(const nlohmann::json& value) {
-    if (value.is_structured()) return value.is_array() ? "a list" : "an object";  // which may be deep
+    if (value.is_structured()) return value.is_array() ? "a list" : "an object";  // may be deeply nested
     constexpr std::size_t kLongest = 80;
     std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
     if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";

@@ -6,7 +6,7 @@
 namespace dpo::model {
 namespace {
 
-// Nine digits, which float32 needs: the last ones of a logarithm differ between C libraries.
+// Prints nine digits, which float32 needs. Further digits of a logarithm differ between C libraries.
 std::string text_of(double value) { return fmt::format("{:.9g}", value); }
 
 std::string text_of(Activation activation) {
@@ -30,7 +30,7 @@ std::string text_of(Rotary::Scaling scaling) {
   return "default";
 }
 
-// The numbers of the layers that are marked.
+// Lists the numbers of the layers that are marked.
 std::string text_of(const std::vector<bool>& layers) {
   std::vector<std::size_t> marked;
   for (std::size_t i = 0; i < layers.size(); ++i)

@@ -13,8 +13,9 @@ namespace dpo::model {
 using Description = std::map<std::string, std::string>;
 Description describe(const ModelConfig& config);
 
-// The entries in which two descriptions differ, such as "rope_theta was 10000, is 500000", joined by "; ";
-// empty if there are none. An entry that only one has is not compared: another version described the model.
+// Returns the entries in which two descriptions differ, such as "rope_theta was 10000, is 500000", joined by
+// "; ". Empty if there are none. An entry that only one of them has is not compared, since another version
+// wrote that description.
 std::string differences(const Description& before, const Description& now);
 
 }  // namespace dpo::model

@@ -2,7 +2,7 @@
 
 namespace dpo::model {
 
-// Norms multiply by 1 + weight, so that a new model's weights are zeros.
+// Norms of Gemma multiply by 1 + weight, so a new model's weights are zeros.
 FamilyTable gemma_table(const ModelShape& s) {
   const auto norm = [](std::string name, std::int64_t size) {
     TensorInfo tensor = whole_vector(std::move(name), size);
@@ -20,7 +20,7 @@ FamilyTable gemma_table(const ModelShape& s) {
   if (s.family == Family::gemma3) {
     t.layer.push_back(norm("self_attn.q_norm.weight", s.head_dim));
     t.layer.push_back(norm("self_attn.k_norm.weight", s.head_dim));
-    // Files of the model for images and text.
+    // Names in files of the model for images and text.
     t.old_prefixes = {{"language_model.model.", "model."},
                       {"language_model.lm_head.", "lm_head."},
                       {"model.language_model.", "model."}};

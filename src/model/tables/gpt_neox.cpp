@@ -27,7 +27,7 @@ FamilyTable gpt_neox_table(const ModelShape& s) {
             whole_vector("gpt_neox.final_layer_norm.bias", h)};
   t.head_name = "embed_out.weight";
   if (!s.tied_embeddings) t.head.push_back(head_tensor(t.head_name, s));
-  t.old_names = {{"lm_head.weight", t.head_name}};  // as transformers 5 calls it in memory
+  t.old_names = {{"lm_head.weight", t.head_name}};  // its name in memory in transformers 5
   t.base_prefix = "gpt_neox.";
   t.buffers = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"};
   return t;

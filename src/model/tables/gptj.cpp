@@ -2,7 +2,7 @@
 
 namespace dpo::model {
 
-// One norm feeds attention and MLP; no biases in the attention, one in the head.
+// In GPT-J one norm feeds both attention and MLP. The attention has no biases, the head has one.
 FamilyTable gptj_table(const ModelShape& s) {
   const std::int64_t h = s.hidden;
   FamilyTable t;

@@ -20,8 +20,8 @@ std::int64_t product(std::vector<std::int64_t>::const_iterator begin,
 
 LocalTensor whole(const TensorInfo& tensor) { return {tensor.shape, {{0, tensor.count()}}}; }
 
-// Each section of the split dimension is split over the ranks by itself. Only a tensor without sections (the
-// vocabulary's rows) may be split unevenly; the last rank then has fewer.
+// Returns a rank's part of a tensor. Each section of the split dimension is split over the ranks separately.
+// Only a tensor without sections (the vocabulary's rows) may be split unevenly; the last rank then has fewer.
 LocalTensor local_tensor(const TensorInfo& tensor, const Layout& layout) {
   if (!tensor.split || layout.tensor_ranks == 1) return whole(tensor);
   const auto dimension = tensor.shape.begin() + *tensor.split;
@@ -41,7 +41,7 @@ LocalTensor local_tensor(const TensorInfo& tensor, const Layout& layout) {
   return local;
 }
 
-// Elements on the first tensor-parallel rank. No rank has more.
+// Returns the elements on the first tensor-parallel rank. No rank has more.
 std::int64_t count_on_first_rank(const TensorInfo& tensor, std::int64_t ranks) {
   if (!tensor.split || ranks == 1) return tensor.count();
   const std::int64_t dimension = tensor.shape[static_cast<std::size_t>(*tensor.split)];
@@ -50,8 +50,8 @@ std::int64_t count_on_first_rank(const TensorInfo& tensor, std::int64_t ranks) {
   return tensor.count() / dimension * share;
 }
 
-// Where tensor `i` of a block starts if those before it end at `end`. What tensor-parallel ranks replicate
-// shares no group of 8-bit state with what they split: the scale would differ from rank to rank.
+// Returns where tensor `i` of a block starts if those before it end at `end`. Replicated and split tensors of
+// tensor-parallel ranks share no group of 8-bit state, because its scale would differ from rank to rank.
 std::int64_t start_of(const Block& block, std::size_t i, std::int64_t end) {
   const auto is_split = [&](std::size_t of) { return block.tensors[of].split.has_value(); };
   return aligned(end, i > 0 && is_split(i - 1) != is_split(i) ? kStateGroup : kAlignment);
@@ -66,8 +66,8 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
   for (std::size_t i = 0; i < block.tensors.size(); ++i) {
     LocalTensor part = local_tensor(block.tensors[i], layout);
     part.start = start_of(block, i, local.size);
-    // As much as the first rank needs, so that what tensor-parallel ranks replicate has the same offset on
-    // all of them and is rounded with the same random numbers.
+    // Every rank reserves as much as the first rank needs. Replicated tensors then have the same offset on
+    // all tensor-parallel ranks and are rounded with the same random numbers.
     local.size = part.start + count_on_first_rank(block.tensors[i], layout.tensor_ranks);
     local.tensors.push_back(std::move(part));
   }
@@ -81,8 +81,8 @@ BlockSize block_size(const Block& block, const Layout& layout) {
   std::int64_t filled = 0;
   for (std::size_t i = 0; i < block.tensors.size(); ++i)
     filled = start_of(block, i, filled) + count_on_first_rank(block.tensors[i], layout.tensor_ranks);
-  // Never empty, also where an adapter has nothing in a block: collectives and kernels need elements. Whole
-  // groups, so that the scales of 8-bit state do not depend on the number of shards.
+  // A shard is never empty, even if an adapter has nothing in a block, because collectives and kernels need
+  // elements. It has whole groups, so that the scales of 8-bit state do not depend on the number of shards.
   const std::int64_t shard =
       aligned(std::max<std::int64_t>(1, (filled + layout.shard_ranks - 1) / layout.shard_ranks), kStateGroup);
   return {shard * layout.shard_ranks, shard};
@@ -105,7 +105,7 @@ std::vector<Piece> pieces_of(const Block& block, const Layout& layout) {
   std::vector<Piece> pieces;
   for (std::size_t t = 0; t < local.tensors.size(); ++t) {
     const LocalTensor& tensor = local.tensors[t];
-    std::int64_t start = tensor.start;  // of a range, in the buffer
+    std::int64_t start = tensor.start;  // start of a range in the buffer
     for (std::int64_t repeat = 0; repeat < tensor.repeats; ++repeat)
       for (const Range& range : tensor.ranges) {
         const std::int64_t begin = std::max(start, own_begin);

@@ -7,13 +7,13 @@
 
 namespace dpo::model {
 
-// Optimizer state of 8 bits has a scale for each group of so many elements of a rank's buffer.
+// Elements of a rank's buffer that share one scale in 8-bit optimizer state.
 constexpr std::int64_t kStateGroup = 256;
-// Elements of offloaded optimizer state that are on the device at a time; three such parts are.
+// Elements in one part of offloaded optimizer state. Three such parts are on the device at a time.
 constexpr std::int64_t kOffloadedPart = 1 << 23;
 
-// What one rank holds of a model. Tensor-parallel ranks split single tensors, as the table says; each packs
-// its parts of a block into one flat buffer, which the ranks of a shard group split evenly.
+// Describes which part of a model one rank holds. Tensor-parallel ranks split single tensors, as the table
+// says. Each packs its parts of a block into one flat buffer, which the ranks of a shard group split evenly.
 struct Layout {
   std::int64_t tensor_rank = 0, tensor_ranks = 1;
   std::int64_t shard_rank = 0, shard_ranks = 1;
@@ -44,14 +44,14 @@ struct LocalBlock {
 
 LocalBlock local_block(const Block& block, const Layout& layout);
 
-// The two sizes of it alone: quick also for a layer with hundreds of experts.
+// The two sizes of a LocalBlock. block_size() is fast even for a layer with hundreds of experts.
 struct BlockSize {
   std::int64_t size = 0, shard_size = 0;
 };
 BlockSize block_size(const Block& block, const Layout& layout);
 
-// The size of blocks, a divisor of `block`, in which each of so many tensor-parallel ranks holds whole blocks
-// of a tensor that they split evenly.
+// Returns the largest block size that divides `block` and lets each tensor-parallel rank hold whole blocks of
+// a tensor that the ranks split evenly.
 std::int64_t block_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t block);
 
 // Consecutive elements of a tensor in a rank's shard of a block's flat buffer.
@@ -62,10 +62,10 @@ struct Piece {
   std::int64_t count = 0;
 };
 
-// Everything that this rank holds of a block, in the order of the buffer.
+// Returns everything that this rank holds of a block, in the order of the buffer.
 std::vector<Piece> pieces_of(const Block& block, const Layout& layout);
 
-// All pieces of one tensor: in a rank's buffer they are contiguous.
+// All pieces of one tensor. They are contiguous in a rank's buffer.
 struct HeldTensor {
   std::size_t tensor = 0;     // in the block's table
   std::int64_t to = 0;        // element of this rank's shard of the buffer
@@ -73,7 +73,7 @@ struct HeldTensor {
   std::vector<Range> ranges;  // of the whole tensor
 };
 
-// The tensors of a block of which this rank holds something, in the order of the buffer.
+// Returns the tensors of a block of which this rank holds at least a part, in the order of the buffer.
 std::vector<HeldTensor> held_tensors(const Block& block, const Layout& layout);
 
 }  // namespace dpo::model

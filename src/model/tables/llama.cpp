@@ -3,7 +3,7 @@
 namespace dpo::model {
 namespace {
 
-// Tensors that Llama has apart, side by side in one.
+// Describes one tensor with the rows of several that Llama has separately.
 TensorInfo fused(std::string name, std::vector<std::int64_t> sections, std::int64_t in) {
   std::int64_t out = 0;
   for (const std::int64_t section : sections) out += section;
@@ -67,8 +67,8 @@ void add_biases(FamilyTable& t, const ModelShape& s) {
   t.layer.push_back(whole_vector("mlp.down_proj.bias", s.hidden));
 }
 
-// Llama, Mistral, Qwen2, Qwen3, SmolLM3 and Granite differ in biases and in the norms of queries and keys
-// alone; Phi-3 has fewer, larger matrices.
+// Describes Llama, Mistral, Qwen2, Qwen3, SmolLM3 and Granite, which differ only in biases and in the norms
+// of queries and keys, and Phi-3, which has fewer, larger matrices.
 FamilyTable llama_table(const ModelShape& s) {
   FamilyTable t = llama_like_table(s);
   t.layer = {whole_vector("input_layernorm.weight", s.hidden)};

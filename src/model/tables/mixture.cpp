@@ -3,8 +3,8 @@
 namespace dpo::model {
 namespace {
 
-// One matrix of every expert. Files have them apart; layers see them stacked. Tensor-parallel ranks split
-// each expert as they split an MLP, so that all have the same work wherever the router sends tokens.
+// Adds one matrix of every expert. Files have them separately; layers see them stacked. Tensor-parallel ranks
+// split each expert as they split an MLP, so that all have the same work wherever the router sends tokens.
 void add_experts(FamilyTable& t, const ModelShape& s, const std::string& stack, const std::string& matrix,
                  const TensorInfo& one) {
   const std::string part = s.family == Family::mixtral ? "block_sparse_moe.experts." : "mlp.experts.";
@@ -29,8 +29,8 @@ void add_mixture(FamilyTable& t, const ModelShape& s) {
 
 }  // namespace
 
-// Llama's layers with experts instead of the MLP. Norms of queries and keys: none in Mixtral, of each head in
-// Qwen3 MoE, over all heads in OLMoE.
+// Describes Llama's layers with experts instead of the MLP. Mixtral has no norms of queries and keys, Qwen3
+// MoE has one for each head, OLMoE one over all heads.
 FamilyTable mixture_table(const ModelShape& s) {
   FamilyTable t = llama_like_table(s);
   t.layer = {whole_vector("input_layernorm.weight", s.hidden)};

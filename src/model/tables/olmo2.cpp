@@ -2,7 +2,7 @@
 
 namespace dpo::model {
 
-// OLMo 2 and 3: norms after attention and MLP, and norms of queries and keys over all heads.
+// Describes OLMo 2 and 3, with norms after attention and MLP, and norms of queries and keys over all heads.
 FamilyTable olmo2_table(const ModelShape& s) {
   FamilyTable t = llama_like_table(s);
   t.layer = {whole_vector("post_attention_layernorm.weight", s.hidden),

@@ -30,8 +30,8 @@ std::vector<std::string> read_skipped(const ConfigReader& in) {
 
 std::string name_of(Quantization::Dtype dtype) { return dtype == Quantization::Dtype::nf4 ? "nf4" : "int8"; }
 
-// As transformers compares plain names: a module, one in it, or the end of its name. (Patterns are not read:
-// only the plan's memory depends on this.)
+// Compares plain names as transformers does: a module, one in it, or the end of its name. Patterns are not
+// read, since only the plan's memory depends on this.
 bool Quantization::covers(const std::string& tensor) const {
   const std::string module = tensor.substr(0, tensor.rfind('.'));
   return std::ranges::none_of(skipped, [&](const std::string& name) {
@@ -45,7 +45,7 @@ std::optional<Quantization> read_quantization(const ConfigReader& in) {
   if (!object->is_object()) in.fail(fmt::format("'{}' is not an object", kKey));
   const ConfigReader inner(*object, in.origin());
   const bool in_4_bits = inner.flag("load_in_4bit", false), in_8_bits = inner.flag("load_in_8bit", false);
-  // Its first versions wrote no method.
+  // The first versions of bitsandbytes wrote no method.
   const std::string method = inner.text("quant_method", in_4_bits || in_8_bits ? "bitsandbytes" : "unknown");
   if (method != "bitsandbytes")
     refuse(in, fmt::format("weights quantized by the method '{}' cannot be read", method));

@@ -14,7 +14,7 @@ const json& empty_object() {
   return nothing;
 }
 
-// "rope_parameters", which files of transformers before version 5 call "rope_scaling".
+// Returns "rope_parameters", which files of transformers before version 5 call "rope_scaling".
 const json& rope_object(const ConfigReader& in) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* value = in.find(key);
@@ -25,8 +25,8 @@ const json& rope_object(const ConfigReader& in) {
   return empty_object();
 }
 
-// The parameters of one kind of layer, "full_attention" or "sliding_attention". Old files have those of full
-// attention only.
+// Returns the parameters of one kind of layer, "full_attention" or "sliding_attention". Old files have only
+// those of full attention.
 const json& rope_object(const ConfigReader& in, const char* layers) {
   const json* by_kind = in.find("rope_parameters");
   if (!by_kind) return std::string_view(layers) == "full_attention" ? rope_object(in) : empty_object();
@@ -36,7 +36,7 @@ const json& rope_object(const ConfigReader& in, const char* layers) {
   return *found;
 }
 
-// One object for all layers.
+// Returns the one object for all layers.
 const json& common_rope_object(const ConfigReader& in) {
   const json& rope = rope_object(in);
   for (const auto& [name, member] : rope.items())
@@ -75,7 +75,7 @@ double yarn_scale(double factor, double scale) {
   return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
 }
 
-// A value of 0 counts as absent, as in Python.
+// Returns a number. A value of 0 counts as absent, as in Python.
 double number_or(const ConfigReader& rope, const char* key, double fallback) {
   const double value = rope.number(key, fallback);
   return value == 0 ? fallback : value;
@@ -114,7 +114,7 @@ void read_scaling(Rotary& rotary, const ConfigReader& in, const ConfigReader& ro
       original ? *original : rope.optional_size("original_max_position_embeddings").value_or(shape.context);
   const double stretch = static_cast<double>(shape.context) / static_cast<double>(rotary.original_context);
   if (type == "default") return;
-  // Frequencies change beyond the context only, where no sequence may end.
+  // Dynamic scaling changes frequencies only beyond the context, where no sequence may end.
   if (type == "dynamic") return void(read_factor(rope, 0));
   if (type == "llama3") return read_llama3(rotary, rope);
   if (type == "yarn") return read_yarn(rotary, rope, stretch);
@@ -154,7 +154,7 @@ Rotary read_modern_rotary(const ConfigReader& in, const json& object, const Mode
   return rotary;
 }
 
-// Long waves are stretched, short ones stay, those between are blended.
+// Stretches long waves, keeps short ones, and blends those between.
 double llama3_frequency(const Rotary& rotary, float frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   const auto context = static_cast<double>(rotary.original_context);
@@ -163,7 +163,7 @@ double llama3_frequency(const Rotary& rotary, float frequency) {
   return (1 - blend) * frequency / rotary.factor + blend * frequency;
 }
 
-// The same by the number of a pair: the pair that turns `turns` times in the original context.
+// Returns the number of the pair that turns `turns` times in the original context.
 double yarn_pair(const Rotary& rotary, double turns) {
   const auto context = static_cast<double>(rotary.original_context);
   return static_cast<double>(rotary.dim) * std::log(context / (turns * 2 * std::numbers::pi)) /

@@ -8,7 +8,7 @@
 
 namespace dpo::model {
 
-// Rotary position embedding.
+// Settings of a rotary position embedding.
 struct Rotary {
   enum class Scaling { none, linear, llama3, yarn, longrope };
 
@@ -25,13 +25,13 @@ struct Rotary {
   double attention_factor = 1;                                 // cosines and sines are multiplied by it
 };
 
-// The rotary embedding of a model (of its layers without a window, if those with one differ), and that of
-// layers with a window where a config.json can give them their own (Gemma 3, OLMo 3).
+// Read the rotary embedding of a model (of its layers without a window, if those with one differ), and that
+// of layers with a window in families whose config.json can specify it separately (Gemma 3, OLMo 3).
 Rotary read_rotary(const ConfigReader& in, const ModelShape& shape);
 Rotary read_window_rotary(const ConfigReader& in, const ModelShape& shape);
 
-// The frequency of each rotated pair of dimensions, as transformers computes it. With longrope, sequences
-// longer than the original context have frequencies of their own.
+// Returns the frequency of each rotated pair of dimensions, as transformers computes it. With longrope,
+// sequences longer than the original context use different frequencies.
 std::vector<float> rotary_frequencies(const Rotary& rotary, bool is_long = false);
 
 }  // namespace dpo::model

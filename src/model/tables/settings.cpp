@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Keys of config.json, and transformers' defaults for them.
+// Keys of config.json, and transformers' defaults of them.
 struct Keys {
   const char *epsilon, *activation, *default_activation;
   double default_epsilon;
@@ -44,7 +44,7 @@ Activation read_activation(const ConfigReader& in, const Keys& keys) {
                   key, name));
 }
 
-// Whether a layer attends within the window, if config.json does not list the kinds of layers.
+// True if a layer attends within the window, for a config.json that does not list the kinds of layers.
 bool is_windowed_layer(const ConfigReader& in, const Settings& settings, Family family, std::int64_t layer) {
   switch (family) {
     case Family::mistral:
@@ -75,7 +75,7 @@ bool uses_window(const ConfigReader& in, Family family) {
   return !can_be_off || in.flag("use_sliding_window", false);
 }
 
-// "layer_types", of the families whose layers differ.
+// Returns "layer_types" in families whose layers differ, else null.
 const json* layer_types(const ConfigReader& in, const ModelShape& shape) {
   using enum Family;
   const Family family = shape.family;
@@ -105,11 +105,11 @@ void read_windows(const ConfigReader& in, ModelShape& shape, Settings& settings)
   if (!any || !uses_window(in, shape.family)) return;
   const auto window = in.optional_size("sliding_window");
   if (!window && !settings.window_rotary) return;
-  settings.windowed = std::move(windowed);  // also says which of two rotary embeddings a layer has
+  settings.windowed = std::move(windowed);  // also decides which of two rotary embeddings a layer has
   shape.window = window.value_or(0);
 }
 
-// SmolLM3: "no_rope_layers" is 1 for a layer that has rotary embeddings.
+// Reads "no_rope_layers" of SmolLM3, which is 1 for a layer that has rotary embeddings.
 void read_unrotated(const ConfigReader& in, const ModelShape& shape, Settings& settings) {
   if (shape.family != Family::smollm3) return;
   const json* list = in.find("no_rope_layers");
@@ -122,7 +122,7 @@ void read_unrotated(const ConfigReader& in, const ModelShape& shape, Settings& s
     settings.unrotated[i] = list ? (*list)[i] == 0 : (static_cast<std::int64_t>(i) + 1) % interval == 0;
 }
 
-// The factor of attention scores before the softmax.
+// Returns the factor of attention scores before the softmax.
 double read_attention_scale(const ConfigReader& in, const ModelShape& shape) {
   const double usual = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   if (shape.family == Family::gpt2) return in.flag("scale_attn_weights", true) ? usual : 1;
@@ -133,7 +133,7 @@ double read_attention_scale(const ConfigReader& in, const ModelShape& shape) {
   return 1 / std::sqrt(scalar);
 }
 
-// Caps and multipliers of single families.
+// Reads caps and multipliers that only some families have.
 void read_factors(const ConfigReader& in, const ModelShape& shape, Settings& settings) {
   settings.attention_scale = read_attention_scale(in, shape);
   if (shape.family == Family::gpt2)
@@ -167,8 +167,8 @@ void refuse_unsupported(const ConfigReader& in, LayerKind kind) {
     in.fail("'use_bidirectional_attention' is not supported");
 }
 
-// GPT-2, GPT-NeoX and GPT-J have no padding row. A negative id counts from the end, as in Python. An id
-// beyond the vocabulary belongs to a tokenizer that was changed later.
+// Returns the padding row of the embedding. GPT-2, GPT-NeoX and GPT-J have none. A negative id counts from
+// the end, as in Python. An id beyond the vocabulary belongs to a tokenizer that was changed later.
 std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const ModelShape& shape) {
   const json* value = in.find("pad_token_id");
   const LayerKind kind = shape.layer_kind();
@@ -179,7 +179,8 @@ std::optional<std::int64_t> read_padding_row(const ConfigReader& in, const Model
   return id < 0 ? id + shape.vocabulary : id;
 }
 
-// With YaRN sequences may be as long as its factor says: the key for the context often stays as it was.
+// Extends the context to what YaRN's factor allows, because the key for the context often keeps its old
+// value.
 void extend_context(ModelShape& shape, const Rotary& rotary) {
   if (rotary.scaling != Rotary::Scaling::yarn) return;
   constexpr double kLongest = 1 << 24;
@@ -187,7 +188,7 @@ void extend_context(ModelShape& shape, const Rotary& rotary) {
   shape.context = std::max(shape.context, static_cast<std::int64_t>(std::min(stretched, kLongest)));
 }
 
-// Preference training compares likelihoods, to which dropout would add noise.
+// Notes that dropout is ignored. Preference training compares likelihoods, to which dropout would add noise.
 void note_dropout(const ConfigReader& in, std::vector<std::string>& notes) {
   std::string found;
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout", "hidden_dropout",

@@ -44,7 +44,7 @@ ModelShape read_modern(const ConfigReader& in, Family family) {
     s.parallel_residual = in.flag("use_parallel_residual", true);
   } else {
     s.kv_heads = in.optional_size("num_key_value_heads").value_or(s.heads);
-    constexpr std::int64_t kQwen3HeadDim = 128;  // where its configuration leaves it out
+    constexpr std::int64_t kQwen3HeadDim = 128;  // if its configuration leaves it out
     s.head_dim =
         in.optional_size("head_dim").value_or(family == Family::qwen3 ? kQwen3HeadDim : s.hidden / s.heads);
     const bool may_have_biases = family != Family::phi3 && family != Family::mixtral;
@@ -56,16 +56,16 @@ ModelShape read_modern(const ConfigReader& in, Family family) {
   return s;
 }
 
-// Layers with experts only: no model of these families that is in use has others.
+// Reads the experts. Every layer must have them, as in all models of these families that are in use.
 void read_experts(const ConfigReader& in, ModelShape& s) {
-  const auto local = in.optional_size("num_local_experts");  // transformers writes one or the other
+  const auto local = in.optional_size("num_local_experts");  // transformers writes one key or the other
   s.experts = local ? *local : in.size("num_experts");
   s.experts_per_token = in.size("num_experts_per_tok");
   if (s.family == Family::qwen3_moe) s.ffn = in.size("moe_intermediate_size");
   if (s.experts_per_token > s.experts)
     in.fail(fmt::format("'num_experts_per_tok' is {}, but there are only {} experts", s.experts_per_token,
                         s.experts));
-  // The tensor table grows with them.
+  // The tensor table grows with the number of experts.
   constexpr std::int64_t kMostExperts = 1 << 18;
   if (s.layers * s.experts > kMostExperts)
     in.fail(fmt::format("{} layers of {} experts are more than the {} experts that are supported", s.layers,
@@ -98,7 +98,7 @@ ModelShape parse_shape(std::string_view config_json, const std::string& origin) 
     case LayerKind::mixture: shape = read_modern(in, family); break;
   }
   check_heads(shape, in);
-  // The tensor table grows with them, and no real model comes near.
+  // The tensor table grows with the number of layers, and no real model has so many.
   constexpr std::int64_t kMostLayers = 4096;
   if (shape.layers > kMostLayers)
     in.fail(fmt::format("{} layers are more than the {} that are supported", shape.layers, kMostLayers));

@@ -1,5 +1,5 @@
-// model/tables: what a model is made of (its sizes and the table of its tensors), without a tensor
-// library, so that the planner, the loader, the saver and the sharder read the same facts.
+// model/tables describes a model (its sizes and the table of its tensors) without a tensor library, so that
+// the planner, the loader, the saver and the sharder read the same facts.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace dpo::model {
 
-// Every switch over these two enumerations is without a default, which the compiler checks (-Werror=switch):
-// a family that is forgotten somewhere does not compile.
+// No switch over these two enumerations has a default. The compiler (-Werror=switch) then rejects code that
+// forgets a family.
 enum class Family {
   gpt2,
   gpt_neox,
@@ -32,7 +32,7 @@ enum class Family {
   olmoe
 };
 
-// What a layer is made of. Families of one kind differ in biases, norms and settings only.
+// Kinds of layers. Families of one kind differ only in biases, norms and settings.
 enum class LayerKind { gpt2, gpt_neox, gptj, llama, gemma, olmo2, cohere, mixture };
 
 struct FamilyInfo {
@@ -65,13 +65,13 @@ constexpr FamilyInfo info_of(Family family) {
   return {};
 }
 
-// All enumerators of Family.
+// Returns all enumerators of Family.
 std::vector<Family> all_families();
 
-// Layers with a sliding window rotate by other angles than those without.
+// True if layers with a sliding window use other rotary angles than those without.
 constexpr bool has_two_rotaries(Family family) { return family == Family::gemma3 || family == Family::olmo3; }
 
-// The sizes that a Hugging Face config.json gives.
+// Sizes that a Hugging Face config.json gives.
 struct ModelShape {
   Family family{};
   std::int64_t layers = 0;
@@ -82,9 +82,9 @@ struct ModelShape {
   std::int64_t head_dim = 0;
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;  // the longest sequence
-  std::int64_t window = 0;   // of layers with sliding-window attention (which, the settings say); 0: none
-  std::int64_t experts = 0;  // of every layer; 0: it has one MLP
-  std::int64_t experts_per_token = 0;  // that the router chooses
+  std::int64_t window = 0;   // of layers with sliding-window attention (see Settings::windowed); 0: none
+  std::int64_t experts = 0;  // per layer; 0: one MLP
+  std::int64_t experts_per_token = 0;  // number that the router chooses
   bool tied_embeddings = false;
   bool attention_bias = false;
   bool mlp_bias = false;
@@ -96,8 +96,8 @@ struct ModelShape {
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// Parses a config.json. `origin` (a path or name) begins every error message; a model type or a size that is
-// missing or invalid is a UserError.
+// Parses a config.json. `origin` (a path or name) begins every error message. Throws a UserError if the model
+// type or a size is missing or invalid.
 ModelShape parse_shape(std::string_view config_json, const std::string& origin);
 
 }  // namespace dpo::model

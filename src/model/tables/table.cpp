@@ -15,7 +15,7 @@ std::int64_t sum_over(const std::vector<TensorInfo>& tensors,
   return sum;
 }
 
-// Parameters of a tensor that a token uses, on average.
+// Returns the parameters of a tensor that a token uses, on average.
 std::int64_t active_count_of(const TensorInfo& tensor) {
   return static_cast<std::int64_t>(tensor.token_share * static_cast<double>(tensor.count()));
 }

@@ -1,4 +1,5 @@
-// Activations of an MLP, with what is next to them: the product of a gated one, the bias before others.
+// Activations of an MLP with their neighbours: the multiplication by `up` of a gated one, the bias before
+// others.
 #include <algorithm>
 
 #include "ops/cuda/layers.h"
@@ -9,7 +10,7 @@
 namespace dpo::cuda {
 namespace {
 
-// Formulas as in LibTorch.
+// Formulas follow LibTorch's.
 struct Gelu {
   static __device__ float cdf(float x) { return 0.5F * (1 + erff(x * 0.70710678118654752F)); }
   static __device__ float value(float x) { return x * cdf(x); }
@@ -18,7 +19,7 @@ struct Gelu {
   }
 };
 
-// The same within much less than the rounding to 16 bits.
+// Fast version; the error is much less than the rounding to 16 bits.
 struct FastGelu {
   static __device__ float value(float x) { return ops::fast_gelu(x); }
   static __device__ float derivative(float x) { return ops::fast_gelu_derivative(x); }
@@ -59,7 +60,7 @@ void with_activation(Activation activation, const Action& action) {
   }
 }
 
-// A block takes a row.
+// Each block takes a row.
 template <class T, int kWidth, class Function>
 __global__ void gated_kernel(Gated g) {
   const std::int64_t row = blockIdx.x;
@@ -93,8 +94,8 @@ __global__ void gated_backward_kernel(Gated g) {
   }
 }
 
-// A thread takes the same columns of several rows, which it loads before it computes, so that enough of
-// memory is under way. With kBlocksOfSm the compiler knows that it has registers for them.
+// A thread takes the same columns of several rows. It loads them all before it computes, to keep enough loads
+// in flight. kBlocksOfSm tells the compiler how many registers it may use.
 constexpr int kActivatedRows = 2, kBlocksOfSm = 4;
 
 template <class T, int kWidth>
@@ -120,7 +121,7 @@ __device__ void activate_rows(const BiasActivation& a, std::int64_t row, std::in
   }
 }
 
-// A block takes the columns of its threads and every `parts`th row.
+// Each block takes the columns of its threads and every `parts`th row.
 template <class T, int kWidth, class Function>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm) bias_activation_kernel(BiasActivation a) {
   const std::int64_t c = thread_number() * kWidth;
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm) bias_activation_kernel(
   for (; row < a.rows; row += a.parts) activate_rows<1, Function, T>(a, row, c, bias);
 }
 
-// The gradients of rows that are `parts` apart, which are added to the sums.
+// Computes the gradients of rows that are `parts` apart, and adds them to the sums.
 template <int kRows, class Function, class T, int kWidth>
 __device__ void activate_rows_backward(const BiasActivation& a, std::int64_t row, std::int64_t column,
                                        const float (&bias)[kWidth], float (&sums)[kWidth]) {
@@ -156,7 +157,7 @@ __device__ void activate_rows_backward(const BiasActivation& a, std::int64_t row
   }
 }
 
-// A block takes the columns of its threads and every `parts`th row.
+// Each block takes the columns of its threads and every `parts`th row.
 template <class T, int kWidth, class Function>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm) bias_activation_backward_kernel(BiasActivation a) {
   constexpr int kRows = kActivatedRows;
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm) bias_activation_backwar
 template <int kValue>
 using Width = std::integral_constant<int, kValue>;
 
-// Calls action(T, width, activation): the width of an access is 16 bytes if sizes and pointers allow it.
+// Calls action(T, width, activation). An access is 16 bytes wide if sizes and pointers allow it.
 template <class Call, class Action>
 void with_kernel(const Call& call, bool is_wide, const Action& action) {
   with_type(call.type, [&](auto zero) {
@@ -214,7 +215,7 @@ void gated_backward(const Gated& g, Stream stream) {
   check_launch("gated_backward");
 }
 
-// About as many blocks as a large GPU runs at once, so that the sums of few parts have to be added.
+// Chooses about as many blocks as a large GPU runs at once, so that few partial sums have to be added.
 std::int64_t bias_parts(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t kBlocks = 528, kMostParts = 1024;
   const std::int64_t blocks_of_row = blocks_for((width + 7) / 8);

@@ -1,4 +1,4 @@
-// The sum of three arrays in one pass over memory.
+// Adds three arrays in one pass over memory.
 #include "ops/cuda/layers.h"
 #include "ops/cuda/packs.cuh"
 

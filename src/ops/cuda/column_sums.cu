@@ -1,4 +1,4 @@
-// Sums of the columns of a matrix, such as the gradient of a bias.
+// Sums the columns of a matrix, such as for the gradient of a bias.
 #include <algorithm>
 
 #include "ops/cuda/layers.h"
@@ -9,9 +9,9 @@ namespace dpo::cuda {
 namespace {
 
 constexpr int kSumWarps = kThreads / kWarp;
-constexpr int kRowsAtOnce = 8;  // loaded before the first is added, so that enough of memory is under way
+constexpr int kRowsAtOnce = 8;  // loaded before the first is added, to keep enough loads in flight
 
-// Adds kRows rows, `step` apart. None is conditional: the compiler would wait for each in turn.
+// Adds kRows rows, `step` apart. No load is conditional, because the compiler would wait for each in turn.
 template <int kRows, class T, int kWidth>
 __device__ void add_rows(const ColumnSums& s, std::int64_t row, std::int64_t step, std::int64_t column,
                          float (&sums)[kWidth]) {
@@ -33,8 +33,8 @@ __device__ void add_rows_until(const ColumnSums& s, std::int64_t row, std::int64
   if constexpr (kRows > 1) add_rows_until<kRows / 2, T>(s, row, end, step, column, sums);
 }
 
-// A lane takes a pack of columns, and a block those of a warp, so that few columns make many blocks too. The
-// warps of all `parts` take turns at the rows.
+// A lane takes a pack of columns, and a block the columns of a warp, so that few columns make many blocks
+// too. The warps of all `parts` take turns at the rows.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kThreads, 4) column_sums_kernel(ColumnSums s) {
   __shared__ float of_warps[kSumWarps][kWidth][kWarp];
@@ -74,7 +74,8 @@ void launch_column_sums(const ColumnSums& s, cudaStream_t stream) {
 
 }  // namespace
 
-// As many blocks as a large GPU runs at once, unless that leaves a warp fewer rows than it loads at once.
+// Chooses as many blocks as a large GPU runs at once, unless a warp would get fewer rows than it loads at
+// once.
 std::int64_t column_sum_parts(std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kBlocks = 528, kRowsOfPart = kSumWarps * kRowsAtOnce;
   const std::int64_t blocks_of_row = (columns + 8 * kWarp - 1) / (8 * kWarp);

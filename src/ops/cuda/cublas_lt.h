@@ -1,4 +1,4 @@
-// The functions of cuBLASLt that we call.
+// Gives access to the cuBLASLt functions that we call.
 #pragma once
 
 #include <cublasLt.h>
@@ -16,8 +16,8 @@ struct CublasLt {
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
 };
 
-// Those of the library that LibTorch has loaded: if we linked one, it could be another version, loaded beside
-// it or instead of it. Null if there is none.
+// Returns the functions of the library that LibTorch has loaded, or null if there is none. Linking one
+// ourselves could load another version, in addition to LibTorch's or instead of it.
 const CublasLt* cublas_lt();
 
 }  // namespace dpo::cuda

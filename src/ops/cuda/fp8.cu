@@ -1,4 +1,4 @@
-// Rows, or columns, of a bfloat16 matrix in e4m3 with a scale for each.
+// Quantizes a bfloat16 matrix to e4m3 with one scale per row or column.
 #include <cuda_fp8.h>
 
 #include "ops/cuda/packs.cuh"
@@ -8,13 +8,13 @@
 namespace dpo::cuda {
 namespace {
 
-constexpr int kPack = 8;  // elements of an access of 16 bytes
+constexpr int kPack = 8;  // elements of a 16-byte access
 using Bf16Pack = Pack<__nv_bfloat16, kPack>;
 
-// Without its sign, as an integer: in the order of the magnitudes, NaN last.
+// Returns the magnitude as an integer, which sorts like the magnitudes, with NaN last.
 __device__ unsigned magnitude(__nv_bfloat16 x) { return __bfloat16_as_ushort(x) & 0x7FFFU; }
 
-// Of a row whose largest magnitude this is. Not fmaxf, which would lose a NaN.
+// Returns the scale of a row from its largest magnitude. Does not use fmaxf, which would lose a NaN.
 __device__ float fp8_scale(unsigned largest) {
   const float scale = __fmul_rn(__uint_as_float(largest << 16), 1 / ops::kLargestE4m3);
   return scale < ops::kSmallestFp8Scale ? ops::kSmallestFp8Scale : scale;
@@ -24,7 +24,7 @@ __device__ std::uint8_t fp8_code(__nv_bfloat16 x, float factor) {
   return __nv_cvt_float_to_fp8(__fmul_rn(__bfloat162float(x), factor), __NV_SATFINITE, __NV_E4M3);
 }
 
-// The largest over the threads of a block, which are full warps; every thread gets it.
+// Returns the maximum over the threads of a block, which must be full warps. Every thread gets it.
 __device__ unsigned block_max(unsigned x) {
   __shared__ unsigned of_warps[kWarp];
   for (int distance = kWarp / 2; distance > 0; distance /= 2) x = max(x, __shfl_xor_sync(~0U, x, distance));
@@ -34,7 +34,7 @@ __device__ unsigned block_max(unsigned x) {
   return x;
 }
 
-// A block takes a row. It reads the row twice, the second time from a cache.
+// Each block takes a row and reads it twice, the second time from a cache.
 __global__ void fp8_rows_kernel(ToFp8 m) {
   const std::int64_t row = blockIdx.x, start = row * m.columns;
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * kPack, step = kThreads * kPack;
@@ -55,15 +55,15 @@ __global__ void fp8_rows_kernel(ToFp8 m) {
   }
 }
 
-// A tile of the matrix, which a block takes: a thread has kPack columns of kTileRows / kGroups rows.
+// Each block takes a tile of the matrix; a thread has kPack columns of kTileRows / kGroups rows.
 constexpr int kTileColumns = 64, kTileRows = 128;
-constexpr int kPacks = kTileColumns / kPack;  // in a row of it
+constexpr int kPacks = kTileColumns / kPack;  // packs per row of the tile
 constexpr int kGroups = kThreads / kPacks;
-constexpr int kRowsOfThread = kTileRows / kGroups;  // whose codes of a column are one word
+constexpr int kRowsOfThread = kTileRows / kGroups;  // their codes of a column form one word
 
 struct Place {
   int pack, group;
-  std::int64_t row, column;  // the first ones
+  std::int64_t row, column;  // of the thread's first element
 };
 
 __device__ Place place_in_tile() {
@@ -72,7 +72,7 @@ __device__ Place place_in_tile() {
           static_cast<std::int64_t>(blockIdx.x) * kTileColumns + pack * kPack};
 }
 
-// The largest magnitude does not depend on the order, so atomics give the same bits every time.
+// The maximum does not depend on the order, so atomics give the same bits every time.
 __global__ void largest_of_columns_kernel(ToFp8 m, std::uint32_t* largest) {
   __shared__ unsigned of_tile[kTileColumns];
   if (threadIdx.x < kTileColumns) of_tile[threadIdx.x] = 0;
@@ -94,10 +94,10 @@ __global__ void largest_of_columns_kernel(ToFp8 m, std::uint32_t* largest) {
   if (threadIdx.x < kTileColumns && column < m.columns) atomicMax(&largest[column], of_tile[threadIdx.x]);
 }
 
-// Turns a tile through shared memory, so that reads and writes are of adjacent elements.
+// Transposes a tile through shared memory, so that reads and writes are of adjacent elements.
 __global__ void fp8_columns_kernel(ToFp8 m, const std::uint32_t* largest) {
   static_assert(kRowsOfThread == 4 && kTileRows == 4 * kWarp);
-  __shared__ std::uint32_t tile[kTileColumns][kWarp + 1];  // + 1: other banks for other columns
+  __shared__ std::uint32_t tile[kTileColumns][kWarp + 1];  // + 1 puts columns into different banks
   const Place at = place_in_tile();
   if (at.column < m.columns && at.row < m.rows) {
     float factors[kPack];

@@ -1,4 +1,4 @@
-// A hash of an array, to see whether two computations gave the same bits.
+// Hashes an array, to check whether two computations gave the same bits.
 #include <algorithm>
 
 #include "ops/cuda/launch.cuh"
@@ -14,7 +14,7 @@ __device__ unsigned long long mixed(unsigned long long x) {
   return x ^ (x >> 31);
 }
 
-// Integers have the same sum in every order, so atomics do no harm here.
+// Sums of integers do not depend on the order, so atomics are safe here.
 __global__ void digest_kernel(const unsigned long long* words, std::int64_t count, unsigned long long* hash,
                               unsigned long long* nonzero) {
   unsigned long long sum = 0, others = 0;

@@ -1,4 +1,4 @@
-// Log-softmax of rows of logits at their targets, and its gradient: a block for each row, which is read once.
+// Log-softmax of rows of logits at their targets, and its gradient. Each block reads one row, once.
 #include <type_traits>
 
 #include "ops/cuda/sums.cuh"
@@ -9,7 +9,7 @@ namespace {
 constexpr int kRowThreads = 512;
 constexpr float kInfinity = __builtin_huge_valf();
 
-// Calls action(column, pack) for all of a row, in 16-byte packs where the row is aligned.
+// Calls action(column, pack) for all packs of a row: 16 bytes wide where the row is aligned.
 template <class T, class Action>
 __device__ void for_each_pack(T* row, int columns, const Action& action) {
   constexpr int kWidth = 16 / sizeof(T);
@@ -31,15 +31,15 @@ __device__ float capped(float x, float cap) {
   return kCapped ? cap * tanhf(x / cap) : x;
 }
 
-// Sums over some of a row's logits x, relative to the largest of them.
+// Sums over a part of a row's logits x, relative to the largest of them.
 template <bool kEntropy>
 struct Sums {
   float largest = -kInfinity;
-  float exps = 0;      // of exp(x - largest)
-  float weighted = 0;  // of (x - largest) * exp(x - largest)
+  float exps = 0;      // sum of exp(x - largest)
+  float weighted = 0;  // sum of (x - largest) * exp(x - largest)
 
-  // What is subtracted from logits: the largest, unless all so far are -inf. NaN is never the largest, but
-  // makes the sum NaN.
+  // Returns the number to subtract from logits: the largest, or 0 if all so far are -inf. NaN is never the
+  // largest, but makes the sum NaN.
   __device__ float base() const { return largest == -kInfinity ? 0 : largest; }
 
   __device__ void raise(float to) {
@@ -81,7 +81,7 @@ struct Sums {
   }
 };
 
-// The sums of all threads, in thread 0; in a fixed order.
+// Returns the sums of all threads, in thread 0, added in a fixed order.
 template <bool kEntropy>
 __device__ Sums<kEntropy> sum_of_block(Sums<kEntropy> sums) {
   constexpr int kWarps = kRowThreads / kWarp;

@@ -36,13 +36,13 @@ inline bool is_aligned(const void* pointer, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
 }
 
-// Elements that are read and written in one access.
+// Elements that are read or written in one access.
 template <class T, int kCount>
 struct alignas(sizeof(T) * kCount) Pack {
   T values[kCount];
 };
 
-// The elements from `data` on, as such a pack.
+// Returns the elements from `data` on as a pack.
 template <int kCount, class T>
 __device__ Pack<T, kCount>* pack_at(T* data) {
   return reinterpret_cast<Pack<T, kCount>*>(data);

@@ -1,6 +1,6 @@
-// CUDA kernels of the layers' parts, as in kernels.h. Matrices are [rows, width], contiguous unless a stride
-// is given. Sums over rows (the gradients of weights) are computed in two stages, without atomics, so that
-// they have the same bits every time: `parts` of them in float32, [parts, sums, width], which are then added.
+// Declares CUDA kernels for parts of layers, under the rules of kernels.h. Matrices are [rows, width],
+// contiguous unless a stride is given. Sums over rows (weight gradients) take two stages without atomics, so
+// that they have the same bits every time: `parts` float32 sums, [parts, sums, width], which are then added.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace dpo::cuda {
 
 constexpr int kMaxNorms = 2;
 
-// Layer norm or RMS norm of the sum of two matrices, or of one; two norms with weights of their own if the
-// layer reads both. The statistics of a row are float32.
+// Layer norm or RMS norm of the sum of two matrices, or of one matrix. Two norms with separate weights if the
+// layer reads both. Statistics of a row are float32.
 struct Norm {
   Type type = Type::float32;
   std::int64_t rows = 0, width = 0;
@@ -22,7 +22,7 @@ struct Norm {
   float weight_offset = 0;  // added to every weight
   const void* x = nullptr;
   const void* residual = nullptr;  // null: none
-  void* sum = nullptr;             // of x and residual; null without one
+  void* sum = nullptr;             // x + residual; null without a residual
   const void* weights[kMaxNorms] = {};
   const void* biases[kMaxNorms] = {};  // may be null
   void* out[kMaxNorms] = {};
@@ -38,25 +38,25 @@ struct NormGradient {
   bool is_layer_norm = false;
   int norms = 1;
   float weight_offset = 0;
-  const void* x = nullptr;  // what was normed: the sum
+  const void* x = nullptr;  // input of the norms: x + residual
   const void* weights[kMaxNorms] = {};
   const float* mean = nullptr;
   const float* rstd = nullptr;
-  const void* grads[kMaxNorms] = {};  // of the norms; null: zeros
-  const void* grad_sum = nullptr;     // of the sum itself; null: zeros
+  const void* grads[kMaxNorms] = {};  // gradients of the norms; null: zeros
+  const void* grad_sum = nullptr;     // gradient of the sum; null: zeros
   void* grad_x = nullptr;
   std::int64_t parts = 0;
-  float* partial = nullptr;      // [parts, sums, width], where every norm has two sums: weight, bias
+  float* partial = nullptr;      // [parts, sums, width]; each norm has two sums: weight, bias
   void* grad_weights = nullptr;  // [sums, width]
 };
-// For all but `parts` and what depends on it.
+// Returns the number of parts. All fields must be set except `parts` and the fields whose size depends on it.
 std::int64_t norm_parts(const NormGradient& gradient);
 void norm_backward(const NormGradient& gradient, Stream stream);
 
 enum class Activation { gelu, gelu_tanh, relu, silu };
 
-// activation(gate) * up. Rows of gate and up, and of their gradients, are `stride` elements apart, so that
-// both may be halves of one matrix; the result and its gradient are contiguous.
+// Computes activation(gate) * up. Rows of gate and up, and of their gradients, are `stride` elements apart,
+// so that both may be halves of one matrix. The result and its gradient are contiguous.
 struct Gated {
   Type type = Type::float32;
   Activation activation{};
@@ -64,23 +64,23 @@ struct Gated {
   const void* gate = nullptr;
   const void* up = nullptr;
   void* out = nullptr;
-  const void* grad_out = nullptr;  // this and the following: for the backward pass
+  const void* grad_out = nullptr;  // this and the following fields: backward pass only
   void* grad_gate = nullptr;
   void* grad_up = nullptr;
 };
 void gated(const Gated& gated, Stream stream);
 void gated_backward(const Gated& gated, Stream stream);
 
-// activation(x + bias); the bias, [width], may be null.
+// Computes activation(x + bias). The bias, [width], may be null.
 struct BiasActivation {
   Type type = Type::float32;
   Activation activation{};
   std::int64_t rows = 0, width = 0;
   const void* x = nullptr;
   const void* bias = nullptr;
-  std::int64_t parts = 0;  // into which the rows are divided
+  std::int64_t parts = 0;  // number of parts that the rows are divided into
   void* out = nullptr;
-  const void* grad_out = nullptr;  // this and the following: for the backward pass
+  const void* grad_out = nullptr;  // this and the following fields: backward pass only
   void* grad_x = nullptr;
   float* partial = nullptr;   // [parts, width]
   void* grad_bias = nullptr;  // [width]; null without a bias
@@ -89,7 +89,7 @@ std::int64_t bias_parts(std::int64_t rows, std::int64_t width);
 void bias_activation(const BiasActivation& call, Stream stream);
 void bias_activation_backward(const BiasActivation& call, Stream stream);
 
-// The sums of the columns of a matrix, whose rows are `stride` elements apart.
+// Sums the columns of a matrix whose rows are `stride` elements apart.
 struct ColumnSums {
   Type type = Type::float32, sum_type = Type::float32;
   std::int64_t rows = 0, columns = 0, stride = 0;
@@ -101,7 +101,7 @@ struct ColumnSums {
 std::int64_t column_sum_parts(std::int64_t rows, std::int64_t columns);
 void column_sums(const ColumnSums& call, Stream stream);
 
-// (a + b) + c of arrays, rounded after each addition.
+// Computes (a + b) + c of arrays, and rounds after each addition.
 struct AddThree {
   Type type = Type::float32;
   std::int64_t count = 0;
@@ -112,8 +112,8 @@ struct AddThree {
 };
 void add_three(const AddThree& call, Stream stream);
 
-// Adds to row rows[i] of `out` the rows places[starts[i]], ..., places[starts[i + 1] - 1] of `in`, in this
-// order. The rows of both are `width` wide and aligned to 32 bytes.
+// Adds the rows places[starts[i]], ..., places[starts[i + 1] - 1] of `in`, in this order, to row rows[i] of
+// `out`. Rows of both are `width` wide and aligned to 32 bytes.
 struct RowSums {
   Type in_type = Type::float32, out_type = Type::float32;
   const void* in = nullptr;
@@ -128,7 +128,7 @@ void add_row_sums(const RowSums& call, Stream stream);
 
 constexpr int kHeadParts = 3, kRotatedParts = 2;
 
-// Queries, keys or values: heads in one matrix and where they go. Strides are in elements.
+// Source and destination of queries, keys or values: heads within one matrix. Strides are in elements.
 struct HeadPart {
   const void* from = nullptr;
   void* to = nullptr;
@@ -136,9 +136,9 @@ struct HeadPart {
   std::int64_t from_token = 0, from_head = 0, to_token = 0, to_head = 0;
 };
 
-// Rotates pairs of dimensions of queries and keys by the angles of their token, as Rotary does, in place or
-// from one place to another. In place, nothing else is touched; otherwise the other dimensions and the values
-// are copied.
+// Rotates pairs of dimensions of queries and keys by the angles of their token, like Rotary, in place or from
+// one place to another. In place, nothing else changes. Otherwise the other dimensions and the values are
+// copied.
 struct HeadRotation {
   Type type = Type::float32;
   std::int64_t tokens = 0, head_dim = 0;

@@ -28,7 +28,7 @@ __global__ void merge_outputs(Merge m) {
   pack = sum;
 }
 
-// After the outputs, which need the lse from before.
+// Must run after the outputs are merged, because they need the old lse.
 __global__ void merge_lse(Merge m) {
   const std::int64_t thread = thread_number();
   if (thread >= m.tokens * m.heads) return;

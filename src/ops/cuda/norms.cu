@@ -1,4 +1,4 @@
-// Layer norm and RMS norm: a block takes a row, of which each thread keeps kElements numbers in registers.
+// Layer norm and RMS norm. A block takes a row; each thread keeps kElements numbers of it in registers.
 #include <algorithm>
 
 #include "ops/cuda/layers.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kMaxRowThreads = 512;
 constexpr int kFewElements = 8, kManyElements = 16;
 
-// The column at which this thread's pack number p of a row begins.
+// Returns the column at which this thread's pack number p of a row begins.
 template <int kWidth>
 __device__ std::int64_t column_of(int p) {
   return static_cast<std::int64_t>(p * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kWidth;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kMaxRowThreads) norm_kernel(Norm n) {
   }
 }
 
-// A block takes every `parts`th row. Its threads have the same columns of each, whose sums they keep.
+// Each block takes every `parts`th row. Its threads have the same columns of each row, and keep their sums.
 template <class T, int kWidth, int kElements, bool kLayerNorm, int kNorms>
 __global__ void __launch_bounds__(kMaxRowThreads) norm_backward_kernel(NormGradient n) {
   constexpr int kPacks = kElements / kWidth;
@@ -150,13 +150,13 @@ int elements_for(std::int64_t width) {
   return width <= kMaxRowThreads * kFewElements ? kFewElements : kManyElements;
 }
 
-// Full warps, with as many threads as the row needs.
+// Returns the number of threads that the row needs, rounded up to full warps.
 int threads_for(std::int64_t width, int elements) {
   const auto needed = static_cast<int>((width + elements - 1) / elements);
   return (needed + kWarp - 1) / kWarp * kWarp;
 }
 
-// Calls action(T, kWidth, kElements) as types.
+// A number as a type, for with_variant(), which calls action(T, kWidth, kElements).
 template <int kValue>
 using Constant = std::integral_constant<int, kValue>;
 
@@ -172,7 +172,7 @@ void with_variant(Type type, std::int64_t width, bool is_wide, const Action& act
   });
 }
 
-// Calls action(T, the kernel of gradients, its threads).
+// Calls action(T, the gradient kernel, its number of threads).
 template <bool kLayerNorm, int kNorms, class Action>
 void with_backward_kernel(const NormGradient& n, const Action& action) {
   const bool wide =
@@ -209,9 +209,9 @@ void norm(const Norm& n, Stream stream) {
   check_launch("norm");
 }
 
-// As many blocks as the GPU runs at once, since a few more would take as long again.
+// Chooses as many blocks as the GPU runs at once. A few more would take twice as long.
 std::int64_t norm_parts(const NormGradient& n) {
-  constexpr std::int64_t kMostParts = 1024;  // whose sums are little to add
+  constexpr std::int64_t kMostParts = 1024;  // so many sums are cheap to add
   int device = 0, multiprocessors = 1, blocks = 1;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);

@@ -1,4 +1,4 @@
-// Access to several elements at a time.
+// Reads and writes several elements at a time.
 #pragma once
 
 #include "ops/cuda/launch.cuh"

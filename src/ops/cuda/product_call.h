@@ -1,4 +1,4 @@
-// A product as cuBLASLt describes it.
+// Describes a matmul to cuBLASLt.
 #pragma once
 
 #include <vector>
@@ -8,27 +8,27 @@
 
 namespace dpo::cuda {
 
-constexpr std::uint32_t kProductAlignment = 16;  // bytes, of matrices and of their rows
+constexpr std::uint32_t kProductAlignment = 16;  // bytes; of matrices and of their rows
 
-// Matrices are column-major there, so that each of ours is its transpose, and out^T = b^T a^T. The product
-// must outlive it.
+// One matmul as cuBLASLt sees it. cuBLASLt is column-major, so it sees each of our matrices transposed and
+// computes out^T = b^T a^T. `product` must outlive this object.
 class ProductCall {
  public:
   ProductCall(const CublasLt& lt, const Product& product);
 
-  // In the order in which cuBLASLt expects them to be fast.
+  // Returns algorithms in the order in which cuBLASLt expects them to be fast.
   std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle);
 
-  // False if cuBLASLt refuses it. `workspace` has kProductWorkspace bytes.
+  // Returns false if cuBLASLt rejects the algorithm. `workspace` has kProductWorkspace bytes.
   bool run(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm, void* workspace, Stream stream);
 
  private:
   template <class T>
   void set(cublasLtMatmulDescAttributes_t name, const T& value);
-  // A column-major matrix.
+  // Describes a column-major matrix.
   void describe(cublasLtMatrixLayoutOpaque_t& layout, Type type, std::int64_t rows, std::int64_t columns,
                 std::int64_t stride);
-  // One that is x, or whose transpose is.
+  // Describes the stored matrix of x, which is [rows, columns] or, if x is transposed, [columns, rows].
   void describe(cublasLtMatrixLayoutOpaque_t& layout, const Operand& x, std::int64_t rows,
                 std::int64_t columns);
   void check(cublasStatus_t status) { is_valid_ = is_valid_ && status == CUBLAS_STATUS_SUCCESS; }

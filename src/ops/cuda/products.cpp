@@ -18,8 +18,8 @@
 namespace dpo::cuda {
 namespace {
 
-// Of the result, and of its words that are not 0. Two orders of a sum round to the same 16 bits in all but
-// one of some thousand results, so that smaller ones tell nothing.
+// Least number of elements of the result, and of its 8-byte words that are not 0. Two orders of a sum round
+// to different 16 bits in only one of some thousand elements, so smaller results cannot tell them apart.
 constexpr std::int64_t kLeastElements = 1 << 20, kLeastWords = 1 << 17;
 constexpr std::int64_t kLeastInner = 256;
 
@@ -59,13 +59,14 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Runs a product with several algorithms.
+// Times a matmul with several algorithms.
 class Trial {
  public:
   Trial(const CublasLt& lt, cublasLtHandle_t handle, const Product& product, void* workspace, Stream stream)
       : call_(lt, product), product_(product), handle_(handle), workspace_(workspace), stream_(stream) {}
 
-  // The usual product and the algorithms with its bits; nothing if too much of it is 0 to tell.
+  // Collects the usual matmul and the algorithms that give its bits. Returns false if too much of the result
+  // is 0 to tell.
   bool find_candidates(const Run& usual) {
     usual();
     const Digest expected = digest_of_result();
@@ -78,7 +79,7 @@ class Trial {
     return true;
   }
 
-  // The fastest one, unless that is the usual product.
+  // Returns the fastest algorithm, or nullopt if the usual matmul is the fastest.
   std::optional<cublasLtMatmulAlgo_t> fastest() {
     constexpr float kMuchSlower = 1.08F, kFaster = 0.99F;
     constexpr int kRounds = 3;
@@ -98,7 +99,7 @@ class Trial {
  private:
   struct Candidate {
     Run run;
-    std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the usual product
+    std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the usual matmul
     float milliseconds = std::numeric_limits<float>::infinity();
   };
 
@@ -113,7 +114,8 @@ class Trial {
     return result;
   }
 
-  // Of one run. Several, if they are short: the events' resolution is half a microsecond.
+  // Returns the time of one run in milliseconds. Short runs are repeated, because events have a resolution of
+  // half a microsecond.
   float time_of(const Run& run) {
     constexpr float kLongEnough = 0.5F;
     const float once = time_of(run, 1);
@@ -140,7 +142,7 @@ class Trial {
   std::vector<Candidate> candidates_ = {};
 };
 
-// All that cuBLAS may choose by.
+// All properties that cuBLAS may use to choose an algorithm.
 struct Key {
   std::int64_t rows, columns, inner, a_stride, b_stride;
   Type type, out_type;
@@ -149,7 +151,7 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// At most 256; 0 for a null pointer.
+// Returns the alignment of a pointer, at most 256; 0 for a null pointer.
 std::uintptr_t alignment_of(const void* data) {
   constexpr std::uintptr_t kMost = 256;
   const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -172,8 +174,8 @@ Key key_of(const Product& p) {
           alignment_of(p.out)};
 }
 
-// A trial takes as long as 30 or 40 products, a few percent of so many. If batches have all kinds of lengths,
-// most sizes never come up that often.
+// A trial takes as long as 30 or 40 matmuls, a few percent of this many. If batches have all kinds of
+// lengths, most sizes never come up that often.
 constexpr int kCallsBeforeTrial = 1024;
 
 struct Sizes {
@@ -190,7 +192,7 @@ struct Gpu {
   std::map<Key, Sizes> known = {};
 };
 
-// The current one, locked. Handles live until the process ends, like the driver's own state.
+// Locks the state of the current GPU. Handles live until the process ends, like the driver's own state.
 class CurrentGpu {
  public:
   CurrentGpu() : lock_(mutex()) {
@@ -217,7 +219,7 @@ class CurrentGpu {
 }  // namespace
 
 Choice choice_for(const Product& product) {
-  constexpr std::size_t kMostSizes = 10000;  // remembered
+  constexpr std::size_t kMostSizes = 10000;  // number of sizes to remember
   if (product.rows * product.columns < kLeastElements || product.inner < kLeastInner || !is_aligned(product))
     return Choice::none;
   const CurrentGpu gpu;

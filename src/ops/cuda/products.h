@@ -1,4 +1,4 @@
-// Products of matrices by cuBLASLt with the fastest of its algorithms on the GPU at hand. As in kernels.h.
+// Declares matmuls by cuBLASLt with the fastest algorithm for the GPU at hand. The rules of kernels.h apply.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace dpo::cuda {
 
-// A matrix in row-major order with `stride` elements from row to row; if `transposed`, the transpose of one.
+// A row-major matrix with `stride` elements from row to row, or the transpose of one if `transposed`.
 struct Operand {
   const void* data = nullptr;
   std::int64_t stride = 0;
   bool transposed = false;
 };
 
-// out = a b: [rows, inner] times [inner, columns].
+// Describes out = a b: [rows, inner] times [inner, columns].
 struct Product {
-  Type type = Type::bfloat16;  // of a, b and the bias: 16 bits
+  Type type = Type::bfloat16;  // 16-bit type of a, b and the bias
   Type out_type = Type::bfloat16;
   std::int64_t rows = 0, columns = 0, inner = 0;
   Operand a, b;
@@ -25,31 +25,32 @@ struct Product {
   void* out = nullptr;         // contiguous
 };
 
-// What is known of a product's sizes. Counts the call.
+// Returns what is known about a matmul of these sizes, and counts the call.
 enum class Choice {
-  none,    // use LibTorch's product: the sizes are new or small, or nothing is faster
-  due,     // they came up often enough to try algorithms
-  chosen,  // there is a faster algorithm
+  none,    // use LibTorch's matmul: the sizes are new or small, or nothing is faster
+  due,     // the sizes came up often enough to try algorithms
+  chosen,  // an algorithm is faster than LibTorch's matmul
 };
 Choice choice_for(const Product& product);
 
 constexpr std::int64_t kProductWorkspace = 1 << 20;  // bytes
 
-// Computes a product that is due with each algorithm that cuBLASLt proposes, and chooses the fastest. Another
-// run may choose another one, so only those count that give the same bits as `usual`, LibTorch's product into
-// `out`: they multiply in tiles of other sizes, but add up the terms of each sum in the same order. If too
-// much of the result is 0 to tell, the trial is put off. Afterwards `out` holds nothing of use.
+// Tries each algorithm that cuBLASLt proposes for a matmul that is due, and chooses the fastest. Another run
+// may choose another one, so candidates must give the same bits as `usual`, LibTorch's matmul into `out`:
+// they use other tile sizes but add the terms of each sum in the same order. If too much of the result is 0
+// to tell, the trial is postponed. Afterwards the contents of `out` are unspecified.
 void choose_algorithm(const Product& product, const std::function<void()>& usual, void* workspace,
                       Stream stream);
 
-// With the chosen algorithm. False if there is none, or it failed, which forgets it.
+// Multiplies with the chosen algorithm. Returns false if there is none, or if it failed; then the choice is
+// dropped.
 bool multiply(const Product& product, void* workspace, Stream stream);
 
-// `words`: of 8 bytes. The hash depends on every word and its place.
+// A hash of 8-byte words. It depends on every word and its position.
 struct Digest {
   std::uint64_t hash = 0, nonzero_words = 0;
 };
-// Writes it to `digest`, on the GPU.
+// Writes the digest of `words` 8-byte words to `digest`, on the GPU.
 void digest(const void* data, std::int64_t words, Digest* digest, Stream stream);
 
 }  // namespace dpo::cuda

@@ -1,4 +1,4 @@
-// Rotary embedding within the product of a layer's fused matrix. A block takes a token.
+// Rotary embedding in place in a layer's fused projection. A block takes a token.
 #include <algorithm>
 #include <numeric>
 
@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kTokenThreads = 128;
 
-// A thread rotates kWidth pairs of a head at a time: packs of their first and of their second dimensions, or
-// one pack of both if pairs are adjacent.
+// Each thread rotates kWidth pairs of a head at a time: one pack of first and one of second dimensions, or a
+// single pack of both if pairs are adjacent.
 template <class T, int kWidth, bool kInterleaved>
 __device__ void rotate_pairs(const HeadRotation& r, const HeadPart& part, std::int64_t token, int head,
                              int pair) {
@@ -54,7 +54,7 @@ __global__ void rotate_kernel(HeadRotation r) {
       rotate_pairs<T, kWidth, kInterleaved>(r, r.parts[p], blockIdx.x, i / packs, i % packs * kWidth);
 }
 
-// What is not rotated: the last dimensions of queries and keys, and values.
+// Copies what is not rotated: the last dimensions of queries and keys, and the values.
 template <class T, int kWidth>
 __global__ void copy_kernel(HeadRotation r) {
   const std::int64_t token = blockIdx.x;
@@ -71,8 +71,8 @@ __global__ void copy_kernel(HeadRotation r) {
   }
 }
 
-// The largest power of 2 that divides all of the strides and addresses of the parts, and `size`; in elements,
-// at most `most`.
+// Returns the largest power of 2, in elements and at most `most`, that divides `size` and all strides and
+// addresses of the parts.
 template <class T>
 int width_for(const HeadRotation& r, int parts, std::int64_t size, int most) {
   std::int64_t divisor = std::gcd<std::int64_t>(most, size);

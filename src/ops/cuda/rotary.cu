@@ -3,7 +3,7 @@
 namespace dpo::cuda {
 namespace {
 
-// Dimension d of a head after the rotation of its pair.
+// Returns dimension d of a head after the rotation of its pair.
 template <class T>
 __device__ float rotated(const Rotary& r, const T* head, std::int64_t token, int d) {
   const int pairs = static_cast<int>(r.pairs);
@@ -15,7 +15,7 @@ __device__ float rotated(const Rotary& r, const T* head, std::int64_t token, int
   return is_first ? own * cos - other * sin : own * cos + other * sin;
 }
 
-// A thread computes kWidth adjacent dimensions of a head. Often most of them are after the pairs and only
+// Each thread computes kWidth adjacent dimensions of a head. Often most of them are after the pairs and only
 // copied.
 template <class T, int kWidth>
 __global__ void rotary_kernel(Rotary r) {

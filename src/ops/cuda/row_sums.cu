@@ -1,4 +1,4 @@
-// Adds up rows of one matrix to rows of another: a warp for each sum and each 256 columns.
+// Adds sums of rows of one matrix to rows of another, with a warp for each sum and each 256 columns.
 #include "ops/cuda/launch.cuh"
 #include "ops/cuda/layers.h"
 #include "ops/cuda/packs.cuh"
@@ -13,7 +13,7 @@ __host__ __device__ std::int64_t warps_of_row(const RowSums& s) {
   return (s.width + kWarpColumns - 1) / kWarpColumns;
 }
 
-// Adds kRows rows. All are loaded before the first is added, so that enough of memory is under way.
+// Adds kRows rows. All are loaded before the first is added, to keep enough loads in flight.
 template <int kRows, class In>
 __device__ void add_rows(const RowSums& s, const std::int32_t* places, std::int64_t column,
                          float (&sum)[kLaneColumns]) {

@@ -1,4 +1,4 @@
-// Values of matrices in few bits: one pass that reads the codes and writes the values.
+// Dequantizes matrices in one pass that reads the codes and writes the values.
 #include <cuda_fp8.h>
 
 #include "ops/cuda/packs.cuh"
@@ -13,7 +13,7 @@ constexpr std::int64_t kNestedBlock = 256;
 __constant__ ops::Nf4Levels kLevels = ops::Nf4Levels();
 __constant__ ops::DynamicMap kMap = ops::DynamicMap();
 
-// kCodesAtOnce values from `element` on; or those before `end`.
+// Stores kCodesAtOnce values from `element` on, or fewer if `end` comes first.
 template <class T>
 __device__ void store_values(T* out, std::int64_t element, std::int64_t end,
                              const float (&values)[kCodesAtOnce]) {
@@ -26,14 +26,14 @@ __device__ void store_values(T* out, std::int64_t element, std::int64_t end,
   Pack<T, kCodesAtOnce> pack;
 #pragma unroll
   for (int i = 0; i < kCodesAtOnce; ++i) assign(pack.values[i], values[i]);
-  // In accesses of 16 bytes, the most that there are.
+  // Stores 16 bytes at a time, the widest access.
   constexpr int kStored = 16 / static_cast<int>(sizeof(T));
 #pragma unroll
   for (int i = 0; i < kCodesAtOnce; i += kStored)
     store_pack(out, element + i, *reinterpret_cast<const Pack<T, kStored>*>(pack.values + i));
 }
 
-// Of an element. Multiplied and added with a rounding each, as without a GPU.
+// Returns the scale of an element. Multiplication and addition round separately, as on the CPU.
 __device__ float scale_of(const Nf4Scales& scales, std::int64_t element) {
   const std::int64_t block = element >> scales.block_bits;
   if (scales.values) return scales.values[block];
@@ -43,7 +43,7 @@ __device__ float scale_of(const Nf4Scales& scales, std::int64_t element) {
 
 template <class T>
 __global__ void from_nf4_kernel(SmallMatrix matrix, Nf4Scales scales) {
-  __shared__ float levels[16];  // threads read different ones: each is in a bank of its own
+  __shared__ float levels[16];  // threads read different levels, each from its own bank
   if (threadIdx.x < 16) levels[threadIdx.x] = kLevels.values[threadIdx.x];
   __syncthreads();
   const std::int64_t count = matrix.rows * matrix.columns, start = thread_number() * kCodesAtOnce;
@@ -60,7 +60,7 @@ __global__ void from_nf4_kernel(SmallMatrix matrix, Nf4Scales scales) {
 #pragma unroll
   for (int i = 0; i < kCodesAtOnce; ++i) {
     if (!has_one_scale && start + i < count) scale = scale_of(scales, start + i);
-    const int bits = 8 * (i / 2) + (i % 2 == 0 ? 4 : 0);  // the first of a byte is in the high ones
+    const int bits = 8 * (i / 2) + (i % 2 == 0 ? 4 : 0);  // the first code of a byte is in the high bits
     values[i] = __fmul_rn(levels[word >> bits & 15], scale);
   }
   store_values(static_cast<T*>(matrix.out), start, count, values);
@@ -78,7 +78,7 @@ struct Fp8 {
   }
 };
 
-// A block of threads for each row.
+// Each block of threads takes a row.
 template <class Small, class T>
 __global__ void from_rows_kernel(SmallMatrix matrix, const float* scales) {
   const std::int64_t row = blockIdx.x, first = row * matrix.columns, end = first + matrix.columns;

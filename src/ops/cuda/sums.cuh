@@ -1,4 +1,4 @@
-// Sums in a fixed order.
+// Sums over threads in a fixed order.
 #pragma once
 
 #include "ops/cuda/launch.cuh"
@@ -12,7 +12,7 @@ __device__ inline float warp_sum(float x) {
   return x;
 }
 
-// Sums over the threads of a block, which are full warps; every thread gets them.
+// Sums over the threads of a block, which must be full warps. Every thread gets the sums.
 template <int kCount>
 __device__ void block_sums(float (&sums)[kCount]) {
   __shared__ float of_warps[kCount][kWarp];
@@ -28,8 +28,8 @@ __device__ void block_sums(float (&sums)[kCount]) {
   __syncthreads();  // before of_warps is written again
 }
 
-// The second stage of sums over rows: adds up `parts` rows of `columns` numbers. A block takes as many
-// columns as a warp has lanes; its warps take every eighth part.
+// Runs the second stage of sums over rows: adds `parts` rows of `columns` numbers. A block takes one column
+// per lane; each of its warps takes every eighth part.
 template <class T>
 __global__ void add_parts(const float* partial, std::int64_t parts, std::int64_t columns, T* sums) {
   constexpr int kWarps = kThreads / kWarp;

@@ -1,4 +1,4 @@
-// What the kernels need to know of tensors.
+// Converts tensors to the types of the kernels.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ inline std::optional<Type> type_of(at::ScalarType dtype) {
 
 inline std::optional<Type> type_of(const at::Tensor& tensor) { return type_of(tensor.scalar_type()); }
 
-// The stream of a tensor's device, and that device as the current one while it exists.
+// Holds the stream of a tensor's device, and makes that device the current one while it exists.
 class Launch {
  public:
   explicit Launch(const at::Tensor& tensor)

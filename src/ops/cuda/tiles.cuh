@@ -1,4 +1,4 @@
-// Tiles of a tree's rows in shared memory, and products with them, for the kernels of attention over trees. A
+// Tiles of a tree's rows in shared memory, and matmuls with them, for the kernels of attention over trees. A
 // block of four warps takes a tile; each warp has 16 of its rows.
 #pragma once
 
@@ -26,14 +26,14 @@ __device__ inline int token_of(const TreeTile& tile, int number) {
   return number + (number < tile.prompt_tokens ? tile.prompt : tile.responses - tile.prompt_tokens);
 }
 
-// Between prompt and `query_start` are other responses.
+// True if a query sees a key. Other responses lie between the prompt and `query_start`.
 __device__ inline bool sees(const TreeTile& tile, int query, int query_start, int key) {
   const auto others = static_cast<unsigned>(max(query_start - tile.prompt_tokens, 0));
   return key <= query && static_cast<unsigned>(key - tile.prompt_tokens) >= others;
 }
 
-// Whether some queries that follow each other all see some keys that do. `queries`, `keys`: the first of
-// them; `start`: that of the last query.
+// True if all of some consecutive queries see all of some consecutive keys. `queries` and `keys` are the
+// first of them; `start` is the start of the last query.
 __device__ inline bool all_see(const TreeTile& tile, int queries, int start, int keys, int key_count) {
   const int last = keys + key_count - 1;
   return last <= queries && (last < tile.prompt_tokens || start <= max(keys, tile.prompt_tokens));
@@ -43,14 +43,14 @@ __device__ inline Bf16* head_of(const TreeArray& array, int head) {
   return static_cast<Bf16*>(array.data) + head * array.head;
 }
 
-// A block's dynamic shared memory. The pattern of swizzled rows repeats every 1024 bytes.
+// Returns the block's dynamic shared memory. The pattern of swizzled rows repeats every 1024 bytes.
 __device__ inline Bf16* tile_memory() {
   extern __shared__ __align__(1024) unsigned char memory[];
   return reinterpret_cast<Bf16*>(memory);
 }
 
-// How a head's rows are in shared memory. Here a row has 16 bytes more than the head, so that rows are in
-// different banks.
+// Layout of a head's rows in shared memory. Each row has 16 bytes of padding, so that rows start in different
+// banks.
 template <int kSize>
 struct PaddedRows {
   static constexpr int kDim = kSize, kPitch = kSize + 8;
@@ -60,7 +60,7 @@ struct PaddedRows {
   }
 };
 
-// Panels of 64 columns, as Hopper's products read them.
+// Panels of 64 columns, the layout that Hopper's matmuls read.
 template <int kSize>
 struct PanelRows {
   static constexpr int kPanel = 64, kDim = kSize, kPitch = kSize;
@@ -71,8 +71,8 @@ struct PanelRows {
   }
 };
 
-// Begins to copy kRows of a head from number `first` of the tree on; zeros after its last. A thread copies
-// the same columns of several rows, so that little is left to compute for each.
+// Starts to copy kRows rows of a head from token number `first` of the tree on, with zeros after its last. A
+// thread copies the same columns of several rows, so that little is computed per row.
 template <class Rows, int kRows>
 __device__ void copy_rows(Bf16* to, const TreeArray& array, int head, const TreeTile& tile, int first) {
   constexpr int kPacks = Rows::kDim / 8, kRowsAtOnce = kTreeThreads / kPacks;
@@ -91,7 +91,7 @@ __device__ void copy_rows(Bf16* to, const TreeArray& array, int head, const Tree
   };
   const int end = first + kRows;
   if (end <= tile.prompt_tokens || (first >= tile.prompt_tokens && end <= tile.tokens)) {
-    // All rows exist and follow each other: each is as far from the one before.
+    // All rows exist and are consecutive, so the distance between them is constant.
     const Bf16* next = from + static_cast<std::int64_t>(token_of(tile, first + own_row)) * stride;
     copy_each([&](Bf16* row, int) {
       copy_async<16>(row, next, true);
@@ -106,7 +106,7 @@ __device__ void copy_rows(Bf16* to, const TreeArray& array, int head, const Tree
   }
 }
 
-// Writes a warp's rows, by way of shared memory that is its own, so that whole rows are written.
+// Writes a warp's rows through its own part of shared memory, so that whole rows are written.
 template <class Rows>
 __device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (&factors)[2], Bf16* shared,
                            const TreeArray& array, int head, const TreeTile& tile, const Lane& l) {
@@ -132,7 +132,7 @@ __device__ void store_rows(const float (&sums)[Rows::kDim / 8][4], const float (
   __syncwarp();
 }
 
-// The rows of a warp in a tile as a left operand: 16 columns from `column` on.
+// Loads a warp's rows of a tile as a left operand: 16 columns from `column` on.
 template <class Rows>
 __device__ Left left_at(const Bf16* tile, int column, const Lane& l) {
   Left left;
@@ -141,7 +141,7 @@ __device__ Left left_at(const Bf16* tile, int column, const Lane& l) {
   return left;
 }
 
-// products += left * (all kRows of `columns`)^T; left_of(i) has 16 columns from 16 * i on.
+// Computes products += left * (all kRows of `columns`)^T. left_of(i) has 16 columns from 16 * i on.
 template <int kDim, int kRows, class LeftOf>
 __device__ void multiply(float (&products)[kRows / 8][4], const LeftOf& left_of, const Bf16* columns,
                          int lane) {
@@ -160,14 +160,14 @@ __device__ void multiply(float (&products)[kRows / 8][4], const LeftOf& left_of,
   }
 }
 
-// 16 columns of weights, rounded, from block 2 * i on.
+// Rounds 16 columns of weights, from block 2 * i on.
 template <int kBlocks>
 __device__ Left rounded(const float (&weights)[kBlocks][4], int i) {
   const float(&a)[4] = weights[2 * i], (&b)[4] = weights[2 * i + 1];
   return {{as_pair(a[0], a[1]), as_pair(a[2], a[3]), as_pair(b[0], b[1]), as_pair(b[2], b[3])}};
 }
 
-// sums += weights (16 x kRows) * rows (kRows x kDim).
+// Computes sums += weights (16 x kRows) * rows (kRows x kDim).
 template <int kDim, int kRows>
 __device__ void add_weighted(float (&sums)[kDim / 8][4], const float (&weights)[kRows / 8][4],
                              const Bf16* rows, int lane) {

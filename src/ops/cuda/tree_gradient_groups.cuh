@@ -1,4 +1,4 @@
-// Gradients of attention over trees with Hopper's products (tree_groups.cuh).
+// Gradients of attention over trees with Hopper's warp-group matmuls (tree_groups.cuh).
 #pragma once
 
 #include "ops/cuda/tree_gradients.cuh"
@@ -6,16 +6,16 @@
 
 namespace dpo::cuda {
 
-// Keys, and queries, that a block meets in a step.
+// Numbers of queries or keys that a block processes per step.
 constexpr int kGroupQueryStep = 64;
 template <int kDim>
 constexpr int kGroupKeyStep = kDim <= 64 ? 64 : 32;
 
-// Whether a block keeps its queries in registers, rather than in shared memory.
+// True if a block keeps its queries in registers rather than in shared memory.
 template <int kDim>
 constexpr bool kQueriesInRegisters = kDim > 64;
 
-// The elements of a block's shared memory.
+// Elements of a block's shared memory.
 template <int kDim>
 constexpr int kGroupQueryElements =
     ((kQueriesInRegisters<kDim> ? 0 : 2 * kTreeTile) + 3 * 2 * kGroupQueryStep) * kDim;
@@ -24,7 +24,7 @@ constexpr int kGroupKeyElements = (2 * kTreeTile + 3 * 2 * kGroupKeyStep<kDim>)*
 
 #ifdef DPO_WARP_GROUPS
 
-// Three places in shared memory: of the step that is added up, of the one that is multiplied, and of the one
+// Three places in shared memory: for the step that is accumulated, the step that is multiplied, and the step
 // that is copied.
 struct StepPlaces {
   int added = 0, multiplied = 1, copied = 2;
@@ -36,15 +36,16 @@ struct StepPlaces {
   }
 };
 
-// Of the queries of a block's tile. What is added up in one step is computed during the next one.
+// Computes the gradients of the queries of a block's tile. Results of one step are accumulated during the
+// next step.
 template <int kDim>
 __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradients& g) {
   using Rows = PanelRows<kDim>;
   constexpr int kStep = kGroupQueryStep, kRows = kStep * kDim, kOwn = kTreeTile * kDim;
   __shared__ float deltas[kTreeTile];
   constexpr bool kInRegisters = kQueriesInRegisters<kDim>;
-  Bf16* own = tile_memory();                           // queries and gradients of outputs ...
-  Bf16* shared = own + (kInRegisters ? 0 : 2 * kOwn);  // ... and keys and values, of three steps
+  Bf16* own = tile_memory();                           // queries and output gradients
+  Bf16* shared = own + (kInRegisters ? 0 : 2 * kOwn);  // keys and values of three steps
   if (kInRegisters) own = shared + 2 * kRows;          // where step 1 will be
   const QueryTile block(a);
   const TreeTile& tile = block.tile;
@@ -107,7 +108,7 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
   for (int step = 0; step + 1 < steps.count(); ++step) {
     wait_for_copies<0>();
     publish_copies();
-    __syncthreads();  // the next step has come, and nobody reads what the one after it overwrites
+    __syncthreads();  // the next step has arrived, and no thread reads what the one after it overwrites
     begin_products();
     begin_step(places.multiplied);
     begin_add(places.added);
@@ -127,7 +128,8 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
   store_rows<Rows>(sums, {a.scale, a.scale}, shared, g.q, block.head, tile, l);
 }
 
-// Of the keys and values of a block's tile, in the same way. Rows are keys here, and columns are queries.
+// Computes the gradients of the keys and values of a block's tile, pipelined in the same way. Rows are keys
+// here, and columns are queries.
 template <int kDim>
 __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradients& g) {
   using Rows = PanelRows<kDim>;
@@ -135,12 +137,12 @@ __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradien
   __shared__ StepQueries<kStep> step_queries[3];
   Bf16* own_keys = tile_memory();
   Bf16* own_values = own_keys + kOwn;
-  Bf16* shared = own_values + kOwn;  // queries and gradients of outputs, of three steps
+  Bf16* shared = own_values + kOwn;  // queries and output gradients of three steps
   const KeyTile<kStep> block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
   const auto queries_at = [&](int place) { return shared + place * 2 * kRows; };
-  QueryStep next = block.first_step();  // to be copied
+  QueryStep next = block.first_step();  // next step to copy
   const auto copy_step = [&](int place) {
     copy_rows<Rows, kStep>(queries_at(place), a.q, next.head, tile, next.first);
     copy_rows<Rows, kStep>(queries_at(place) + kRows, g.out, next.head, tile, next.first);
@@ -164,7 +166,7 @@ __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradien
     begin_multiply<kDim, kStep>(grads, matrix_at(own_values), matrix_after(queries, kRows));
     end_products();
   };
-  QueryStep now = block.first_step();  // to be weighed
+  QueryStep now = block.first_step();  // next step to weigh
   const auto weigh_step = [&](int place) {
     take_sums(scores);
     take_sums(grads);

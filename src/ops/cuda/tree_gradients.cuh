@@ -1,11 +1,12 @@
-// What the kernels of gradients have in common.
+// Shared code of the gradient kernels of attention over trees.
 #pragma once
 
 #include "ops/cuda/tree_steps.cuh"
 
 namespace dpo::cuda {
 
-// The products of outputs and their gradients, of every query of the tile. Two threads share each.
+// Computes the dot products of outputs and their gradients for every query of the tile. Two threads share
+// each query.
 template <class Rows>
 __device__ void compute_delta(float* shared_delta, const Bf16* shared_grad, const TreeAttention& a,
                               const TreeGradients& g, const QueryTile& block) {
@@ -29,13 +30,14 @@ __device__ void compute_delta(float* shared_delta, const Bf16* shared_grad, cons
   if (exists) g.delta[head * a.tokens + token] = sum;
 }
 
-// Scores and the gradients of the weights become weights and the gradients of scores, but for the scale.
+// Turns scores into weights, and gradients of weights into gradients of scores, except for the scale.
 __device__ inline void weigh(float& score, float& grad, float scale, float lse, float delta, bool visible) {
   score = visible ? power_of_2(score * scale - lse) : 0;
   grad = score * (grad - delta);
 }
 
-// Weighs every score of a warp. visible(i, j): of number j in block i; `all`: whether all are.
+// Weighs every score of a warp. visible(i, j) refers to number j of block i; `all` means that all are
+// visible.
 template <int kBlocks, class Visible, class LseOf, class DeltaOf>
 __device__ void weigh_each(float (&scores)[kBlocks][4], float (&grads)[kBlocks][4], float scale,
                            const LseOf& lse, const DeltaOf& delta, bool all, const Visible& visible) {
@@ -52,7 +54,7 @@ __device__ void weigh_each(float (&scores)[kBlocks][4], float (&grads)[kBlocks][
     weigh_if(visible);
 }
 
-// What a lane needs of its two queries for their gradients.
+// Per-lane values of its two queries, for their gradients.
 struct QueryGradients {
   float lse[2], delta[2];
   __device__ QueryGradients(const TreeAttention& a, const QueryTile& block, const Queries& queries,
@@ -65,7 +67,7 @@ struct QueryGradients {
     }
   }
 
-  // Of a warp's queries (rows) with the keys of a step (columns).
+  // Weighs a warp's queries (rows) with the keys of a step (columns).
   template <int kBlocks>
   __device__ void weigh_keys(float (&scores)[kBlocks][4], float (&grads)[kBlocks][4], float scale,
                              const TreeTile& tile, const Queries& queries, int start, int first_key,
@@ -81,7 +83,7 @@ struct QueryGradients {
   }
 };
 
-// What a step of queries brings besides their rows.
+// Per-query values of a step, in addition to the query rows.
 template <int kStep>
 struct StepQueries {
   alignas(8) float lse[kStep];
@@ -103,16 +105,16 @@ struct StepQueries {
   }
 };
 
-// Queries of one head that follow each other, which a block with a tile of keys meets at a time.
+// Consecutive queries of one head, which a block with a tile of keys processes in one step.
 struct QueryStep {
   int head = 0, first = 0;
 };
 
-// What a block computes that takes a tile of keys: it meets the queries that see them, in steps, those of one
-// head after the other.
+// Work of a block that takes a tile of keys. It processes the queries that see them in steps, one head after
+// the other.
 template <int kStep>
 struct KeyTile {
-  int kv_head, group, end;  // heads with these keys, after the last query
+  int kv_head, group, end;  // heads that share these keys, end of the queries
   TreeTile tile;
   __device__ explicit KeyTile(const TreeAttention& a)
       : kv_head(static_cast<int>(blockIdx.x % a.kv_heads)),
@@ -129,7 +131,7 @@ struct KeyTile {
   }
 };
 
-// Of a warp's keys (rows) with a step of queries (columns).
+// Weighs a warp's keys (rows) with a step of queries (columns).
 template <int kStep>
 __device__ void weigh_queries(float (&scores)[kStep / 8][4], float (&grads)[kStep / 8][4], float scale,
                               const TreeTile& tile, int first, const StepQueries<kStep>& queries,

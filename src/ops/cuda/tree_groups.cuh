@@ -1,5 +1,5 @@
-// Attention over trees with Hopper's products: the four warps of a block multiply together, from shared
-// memory, while they compute something else.
+// Attention over trees with Hopper's warp-group matmuls. The four warps of a block multiply together, from
+// shared memory, while they compute something else.
 #pragma once
 
 #include "ops/cuda/tree_steps.cuh"
@@ -7,14 +7,14 @@
 #ifdef DPO_WARP_GROUPS
 namespace dpo::cuda {
 
-// A matrix of kRows in panels of 64 columns, from this column on.
+// Returns a matrix of kRows in panels of 64 columns, from this column on.
 template <int kRows>
 __device__ std::uint64_t panels_from(std::uint64_t matrix, int column) {
   constexpr int kPanel = PanelRows<64>::kPanel;
   return matrix_after(matrix, column / kPanel * kRows * kPanel + column % kPanel);
 }
 
-// products = left * (all 64 rows of `columns`)^T.
+// Starts products = left * (all 64 rows of `columns`)^T.
 template <int kDim>
 __device__ void begin_multiply(float (&products)[8][4], const Left (&left)[kDim / 16],
                                std::uint64_t columns) {
@@ -24,7 +24,7 @@ __device__ void begin_multiply(float (&products)[8][4], const Left (&left)[kDim 
     group_multiply<true, false>(products, left[i], panels_from<64>(columns, 16 * i));
 }
 
-// products = the rows of the tile * (all kRows of `columns`)^T.
+// Starts products = the rows of the tile * (all kRows of `columns`)^T.
 template <int kDim, int kRows>
 __device__ void begin_multiply(float (&products)[kRows / 8][4], std::uint64_t tile, std::uint64_t columns) {
   group_multiply<false>(products, tile, columns);
@@ -33,7 +33,7 @@ __device__ void begin_multiply(float (&products)[kRows / 8][4], std::uint64_t ti
     group_multiply<true>(products, panels_from<kTreeTile>(tile, 16 * i), panels_from<kRows>(columns, 16 * i));
 }
 
-// sums += weights (64 x kRows) * rows (kRows x kDim).
+// Starts sums += weights (64 x kRows) * rows (kRows x kDim).
 template <int kDim, int kRows>
 __device__ void begin_add_weighted(float (&sums)[kDim / 8][4], const Left (&weights)[kRows / 16],
                                    std::uint64_t rows) {
@@ -52,14 +52,14 @@ __device__ void round_all(Left (&to)[kRows / 16], const float (&weights)[kRows /
   for (int i = 0; i < kRows / 16; ++i) to[i] = rounded(weights, i);
 }
 
-// A block's tile of queries. While the weights of one step are computed, the values of the step before are
-// added up, and the keys and values after it are copied.
+// Processes a block's tile of queries. While the weights of one step are computed, the values of the previous
+// step are accumulated, and the keys and values of the next step are copied.
 template <int kDim>
 __device__ void attend_as_group(const TreeAttention& a) {
   using Rows = PanelRows<kDim>;
   constexpr int kStep = 64, kRows = kStep * kDim;
-  Bf16* keys = tile_memory();       // of two steps
-  Bf16* values = keys + 2 * kRows;  // of two steps
+  Bf16* keys = tile_memory();       // two steps
+  Bf16* values = keys + 2 * kRows;  // two steps
   const QueryTile block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
@@ -99,7 +99,7 @@ __device__ void attend_as_group(const TreeAttention& a) {
   for (int step = 0; step + 1 < steps.count(); ++step) {
     wait_for_copies<0>();
     publish_copies();
-    __syncthreads();  // what is copied has come, and nobody reads what the next copies overwrite
+    __syncthreads();  // the copies have arrived, and no thread reads what the next ones overwrite
     begin_products();
     begin_multiply<kDim>(scores, q, matrix_at(keys + (step + 1) % 2 * kRows));
     end_products();

@@ -1,11 +1,11 @@
-// Queries of a tile and the keys that they meet.
+// Queries of a tile and the keys they attend to.
 #pragma once
 
 #include "ops/cuda/tiles.cuh"
 
 namespace dpo::cuda {
 
-// The keys that a tile of queries meets, in steps: those of the prompt, then those of its own responses.
+// Steps of keys for a tile of queries: keys of the prompt, then keys of its own responses.
 template <int kStep>
 struct KeySteps {
   static constexpr int kPerTile = kTreeTile / kStep;
@@ -17,7 +17,7 @@ struct KeySteps {
   }
 };
 
-// What a block computes that takes a tile of queries.
+// Work of a block that takes a tile of queries.
 struct QueryTile {
   int head, kv_head;
   TreeTile tile;
@@ -27,7 +27,7 @@ struct QueryTile {
         tile(a.query_tiles[blockIdx.x / a.heads]) {}
 };
 
-// exp2f() without its care for subnormal results.
+// Computes exp2f() without its handling of subnormal results.
 __device__ inline float power_of_2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -43,12 +43,12 @@ __device__ inline float max_of_four(float x) {
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// The start of the last of these queries.
+// Returns the start of the last of these queries.
 __device__ inline int last_start(const TreeAttention& a, const TreeTile& tile, int first, int count) {
   return a.starts[token_of(tile, min(first + count, tile.tokens) - 1)];
 }
 
-// What a lane knows of its two queries.
+// Per-lane numbers and starts of its two queries.
 struct Queries {
   int number[2], start[2];
   __device__ Queries(const TreeAttention& a, const TreeTile& tile, const Lane& l) {
@@ -59,7 +59,8 @@ struct Queries {
   }
   __device__ bool exists(const TreeTile& tile, int half) const { return number[half] < tile.tokens; }
 
-  // Whether some query of the warp may see some of these keys. Starts ascend, but for those after the tree.
+  // True if some query of the warp may see some of these keys. Starts ascend, except after the end of the
+  // tree.
   __device__ bool may_see(const TreeTile& tile, int keys, int key_count, const Lane& l) const {
     const int first_start = __shfl_sync(0xffffffffu, start[0], 0);
     const int last = tile.number * kTreeTile + l.first_row + kWarpRows - 1;
@@ -67,7 +68,7 @@ struct Queries {
   }
 };
 
-// Scores of keys that a query does not see become -infinity.
+// Sets the scores of keys that a query does not see to -infinity.
 __device__ inline void hide(float (&scores)[8][4], const TreeTile& tile, const Queries& queries, int start,
                             int first_key, const Lane& l) {
   if (all_see(tile, tile.number * kTreeTile, start, first_key, 64)) return;
@@ -79,11 +80,12 @@ __device__ inline void hide(float (&scores)[8][4], const TreeTile& tile, const Q
         scores[i][j] = -INFINITY;
 }
 
-// The largest score so far, and the sum of exponentials below it; sums of four lanes are not added yet.
+// Running softmax: the largest score, and the sum of exponentials relative to it. Sums of four lanes are
+// still separate.
 struct SoftMax {
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
-  // Scores become weights; returns by what earlier weights must be multiplied.
+  // Turns scores into weights. `earlier` receives the factors for earlier weights.
   template <int kBlocks>
   __device__ void add(float (&scores)[kBlocks][4], float scale, float (&earlier)[2]) {
 #pragma unroll
@@ -128,7 +130,7 @@ __device__ void store_attention(const float (&sums)[Rows::kDim / 8][4], const So
 template <int kValue>
 using HeadDim = std::integral_constant<int, kValue>;
 
-// Calls action(head size as a type); false: there is no kernel for it.
+// Calls action(head size as a type). Returns false if there is no kernel for this size.
 template <class Action>
 bool with_head_dim(std::int64_t head_dim, const Action& action) {
   switch (head_dim) {

@@ -1,5 +1,5 @@
-// Attention over trees: a block takes a tile of queries of one head. The keys and values that they meet come
-// to shared memory in steps, the next while this one is computed.
+// Attention over trees: a block takes a tile of queries of one head. The keys and values they attend to are
+// copied to shared memory in steps, the next step while this one is computed.
 #include "ops/cuda/tree_groups.cuh"
 
 namespace dpo::cuda {
@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kForwardStep = 64;
 
-// Blocks that a multiprocessor should have room for, which limits registers: the fastest of those measured on
-// an H200.
+// Blocks that a multiprocessor should have room for, which limits registers. These were the fastest on an
+// H200.
 #ifdef DPO_WARP_GROUPS
 template <int kDim>
 constexpr int kForwardBlocks = kDim <= 64   ? 4
@@ -23,7 +23,7 @@ template <int kDim>
 __device__ void attend_by_warps(const TreeAttention& a) {
   using Rows = PaddedRows<kDim>;
   constexpr int kRows = kForwardStep * Rows::kPitch;
-  Bf16* shared = tile_memory();  // keys and values, of two steps
+  Bf16* shared = tile_memory();  // keys and values of two steps
   const QueryTile block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
@@ -49,7 +49,7 @@ __device__ void attend_by_warps(const TreeAttention& a) {
   float sums[kDim / 8][4] = {};
   for (int step = 0; step < steps.count(); ++step) {
     wait_for_copies<0>();
-    __syncthreads();  // the step has come, and nobody reads what the next one overwrites
+    __syncthreads();  // the step has arrived, and no thread reads what the next one overwrites
     if (step + 1 < steps.count()) copy_step(step + 1);
     const int first_key = steps.first_key(step);
     if (!queries.may_see(tile, first_key, kForwardStep, l)) continue;
@@ -83,7 +83,7 @@ bool has_tree_code() {
   cudaFuncAttributes attributes{};
   if (cudaFuncGetAttributes(&attributes, attention_of_trees<64>) == cudaSuccess)
     return attributes.ptxVersion >= 80;
-  cudaGetLastError();  // so that nobody else finds it
+  cudaGetLastError();  // clears the error, so that a later check does not report it
   return false;
 }
 

@@ -1,5 +1,5 @@
-// The gradients of attention over trees: of queries as in the forward pass, and of keys and values by blocks
-// that take a tile of keys and meet the queries that see them. Nothing is added by several blocks.
+// Gradients of attention over trees. Query gradients work as in the forward pass. For key and value gradients
+// a block takes a tile of keys and processes the queries that see them. No sum is shared between blocks.
 #include <map>
 #include <mutex>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kBackwardStep = 32;
 
-// As kForwardBlocks in trees.cu, for the gradients of queries, and of keys and values.
+// Like kForwardBlocks in trees.cu, for the gradients of queries, and of keys and values.
 #ifdef DPO_WARP_GROUPS
 __device__ const bool in_groups = true;
 template <int kDim>
@@ -32,7 +32,7 @@ __device__ void query_gradients_by_warps(const TreeAttention& a, const TreeGradi
   using Rows = PaddedRows<kDim>;
   constexpr int kRows = kBackwardStep * Rows::kPitch, kBlocks = kBackwardStep / 8;
   __shared__ float deltas[kTreeTile];
-  Bf16* shared = tile_memory();  // keys and values, of two steps
+  Bf16* shared = tile_memory();  // keys and values of two steps
   const QueryTile block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
@@ -43,7 +43,7 @@ __device__ void query_gradients_by_warps(const TreeAttention& a, const TreeGradi
     copy_rows<Rows, kBackwardStep>(to + kRows, a.v, block.kv_head, tile, steps.first_key(step));
     end_copies();
   };
-  Bf16* own = shared;  // queries and gradients of outputs are where both steps will be
+  Bf16* own = shared;  // queries and output gradients are where both steps will be
   copy_rows<Rows, kTreeTile>(own, a.q, block.head, tile, tile.number * kTreeTile);
   copy_rows<Rows, kTreeTile>(own + 2 * kRows, g.out, block.head, tile, tile.number * kTreeTile);
   end_copies();
@@ -90,7 +90,7 @@ __device__ void key_gradients_by_warps(const TreeAttention& a, const TreeGradien
   __shared__ StepQueries<kBackwardStep> step_queries[2];
   Bf16* own_keys = tile_memory();
   Bf16* own_values = own_keys + kOwn;
-  Bf16* shared = own_values + kOwn;  // queries and gradients of outputs, of two steps
+  Bf16* shared = own_values + kOwn;  // queries and output gradients of two steps
   const KeyTile<kBackwardStep> block(a);
   const TreeTile& tile = block.tile;
   const Lane l;
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kTreeThreads, kKeyBlocks<kDim>)
 
 bool attends_in_groups(std::int64_t head_dim) {
   static std::mutex mutex;
-  static std::map<int, bool> has_code;  // of each GPU: they may be of several kinds
+  static std::map<int, bool> has_code;  // per GPU, because a machine may have several kinds
   const std::lock_guard lock(mutex);
   int device = 0;
   cudaGetDevice(&device);
@@ -174,7 +174,7 @@ void attend_trees_backward(const TreeAttention& a, const TreeGradients& g, Strea
   if (a.tile_count == 0) return;
   with_head_dim(a.head_dim, [&](auto dim) {
     constexpr int kDim = decltype(dim)::value;
-    const bool groups = attends_in_groups(kDim);  // which need more shared memory
+    const bool groups = attends_in_groups(kDim);  // these kernels need more shared memory
     launch_tiles(attention_of_trees_dq<kDim>, a.tile_count * a.heads,
                  groups ? kGroupQueryElements<kDim> : 4 * kBackwardStep * PaddedRows<kDim>::kPitch, stream, a,
                  g);

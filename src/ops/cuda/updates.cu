@@ -1,6 +1,6 @@
-// Optimizer updates: one pass over gradients, weights and state, and over the weights' copy in another type.
-// The arithmetic is torch.optim's, operation by operation, in float32; weights and state may be stored in
-// fewer bits.
+// Optimizer updates in one pass over gradients, weights, state, and the weights' copy in another type. The
+// arithmetic follows torch.optim operation by operation, in float32. Weights and state may be stored in fewer
+// bits.
 #include <type_traits>
 
 #include "ops/cuda/launch.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWidth = 8;
 
-// As at::lerp: from the nearer end, so that a share of 1 is exact.
+// Interpolates from the nearer end, like at::lerp, so that a share of 1 is exact.
 __device__ float lerp(float from, float to, float share) {
   return share < 0.5F ? from + share * (to - from) : to - (to - from) * (1 - share);
 }
@@ -63,7 +63,7 @@ __device__ void store_values(T* data, std::int64_t start, const Values& values) 
   *pack_at<kWidth>(data + start) = pack;
 }
 
-// An array of float32 or bfloat16. `store` rounds the values to what it has stored.
+// An array of float32 or bfloat16. `store` replaces the values by their rounded ones.
 template <class T>
 struct Plain {
   static constexpr bool kRounds = !std::is_same_v<T, float>;
@@ -83,7 +83,7 @@ struct Plain {
   }
 };
 
-// Float32 weights in two parts: a thread has one byte of the carries.
+// Float32 weights in two parts. Each thread has one byte of the carries.
 struct Split {
   static constexpr bool kRounds = false;
   static constexpr bool kHasMap = false;
@@ -120,7 +120,7 @@ struct Split {
 };
 static_assert(kWidth == 8);
 
-// An array of codes. A warp has one group of them: 32 lanes of kWidth.
+// An array of codes. Each warp has one group of them: 32 lanes of kWidth.
 struct Codes {
   static constexpr bool kRounds = false;
   static constexpr bool kHasMap = true;
@@ -128,7 +128,7 @@ struct Codes {
   float* absmax;
   const float* map;
 
-  // All threads of a block; they wait for each other after it.
+  // All threads of a block must call it, and then wait for each other.
   __device__ void use_map(float* shared) {
     shared[threadIdx.x] = map[threadIdx.x];
     map = shared;
@@ -157,7 +157,7 @@ struct Codes {
 };
 static_assert(kThreads == 256 && kWidth * 32 == ops::kStateGroup);
 
-// kWidth elements per thread; `State` are the arrays of the optimizer state.
+// Updates kWidth elements per thread. `State` are the arrays of the optimizer state.
 template <class Rule, class Weights, class Gradient, class... State>
 __global__ void update_kernel(Rule rule, Update u, Weights weights, const Gradient* gradients,
                               State... state) {
@@ -176,7 +176,7 @@ __global__ void update_kernel(Rule rule, Update u, Weights weights, const Gradie
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) bits.at[i] = ops::random_bits(u.key, u.first + start + i);
   }
-  const auto update = [&](auto... own) {  // the state in registers
+  const auto update = [&](auto... own) {  // `own` is the state in registers
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) rule(weight.at[i], u.gradient_scale * gradient.at[i], own.at[i]...);
     int lane = 0;

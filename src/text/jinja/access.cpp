@@ -13,7 +13,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-// Items by position: lists, tuples, ranges, views of dicts, the keys of a dict.
+// Iterates over items by position: lists, tuples, ranges, views of dicts, the keys of a dict.
 class ItemsIterator : public Iterator {
  public:
   explicit ItemsIterator(const Value& value) : Iterator(value.depth()), value_(value) {}
@@ -53,7 +53,7 @@ class CharacterIterator : public Iterator {
     if (at_ >= text.size()) return false;
     spend();
     const std::size_t length = code_point_at(text, at_).length;
-    item = Value(text.substr(at_, length));  // also of markup: str.__iter__ gives plain strings
+    item = Value(text.substr(at_, length));  // also for markup: str.__iter__ gives plain strings
     at_ += length;
     return true;
   }
@@ -75,7 +75,7 @@ Value unsafe_member(const Value& value, const std::string& name) {
       {fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(value)), "", name});
 }
 
-// A dict's own attributes hide keys of the same names.
+// Returns whether the name is one of Python's own attributes, which hide dict keys of the same name.
 bool is_python_attribute(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "__class__",    "__contains__",     "__delattr__",       "__delitem__",      "__dir__",
@@ -111,7 +111,7 @@ std::optional<Value> find_object_attribute(const Value& value, const std::string
   return std::nullopt;
 }
 
-// The attribute as the sandbox lets a template see it; nullopt if there is none.
+// Returns the attribute as the sandbox shows it to a template, or nullopt if there is none.
 std::optional<Value> visible_attribute(const Value& value, const std::string& name) {
   if (name.starts_with("__") && is_python_attribute(name) && !object_as<Namespace>(value))
     return unsafe_member(value, name);
@@ -136,7 +136,8 @@ std::optional<Value> character(const Value& text, std::int64_t index) {
   return Value(bytes.substr(at, code_point_at(bytes, at).length), text.is_markup());
 }
 
-// value[key] in Python itself; nullopt where that is a TypeError, an IndexError or a KeyError.
+// Computes value[key] as Python does. Returns nullopt where Python raises a TypeError, IndexError or
+// KeyError.
 std::optional<Value> plain_item(const Value& value, const Value& key) {
   if (value.is_undefined()) refuse_undefined(value);
   if (value.is_dict()) {
@@ -222,7 +223,7 @@ bool is_iterable(const Value& value) {
 std::shared_ptr<Iterator> iterate(const Value& value) {
   if (!is_iterable(value)) throw Failure(fmt::format("'{}' object is not iterable", type_name(value)));
   if (value.is_string()) return std::make_shared<CharacterIterator>(value);
-  if (object_as<Iterator>(value))  // consumed where it is, also by others that hold it
+  if (object_as<Iterator>(value))  // shares the position with other users
     return std::make_shared<Generator>(
         value.depth(), [value](Value& item) { return static_cast<Iterator&>(value.object()).next(item); });
   return std::make_shared<ItemsIterator>(value);

@@ -13,8 +13,8 @@ namespace dpo::text::jinja {
 
 class Parameters {
  public:
-  // The first `required` parameters must be given. An empty name can only be given by position. Too many,
-  // unknown or missing arguments are a Failure.
+  // Throws Failure for too many, unknown or missing arguments. The first `required` parameters must be given.
+  // A parameter with an empty name can only be given by position.
   Parameters(const std::string& function, Arguments& arguments, std::initializer_list<const char*> names,
              std::size_t required);
 
@@ -23,14 +23,14 @@ class Parameters {
   Value get(std::size_t i, Value fallback) const { return has(i) ? values_[i] : std::move(fallback); }
 
   std::int64_t integer(std::size_t i, std::int64_t fallback) const;  // an int or bool, else a Failure
-  bool flag(std::size_t i, bool fallback = false) const;             // whether it is true to Python
+  bool flag(std::size_t i, bool fallback = false) const;             // whether Python treats it as true
 
  private:
   std::string function_;
   Values values_;
 };
 
-// A string argument; `what` names it in the Failure of another type.
+// Returns a string argument. Throws a Failure that names `what` for another type.
 const std::string& need_string(const Value& value, std::string_view what);
 
 }  // namespace dpo::text::jinja

@@ -74,7 +74,7 @@ Value calculate_integers(std::int64_t a, Arithmetic operation, std::int64_t b) {
   return {};
 }
 
-// As CPython's float_divmod, so that every last bit is the same.
+// Computes like CPython's float_divmod, so that the results are equal to the last bit.
 Value divide_floats(double a, double b, bool want_remainder) {
   if (b == 0) refuse_zero();
   double remainder = std::fmod(a, b);
@@ -167,7 +167,7 @@ double round_float(double value, std::int64_t digits) {
     const double unit = std::pow(10.0, static_cast<double>(-digits));
     return std::nearbyint(value / unit) * unit;
   }
-  // The C library rounds the exact value, halves to even, as Python does.
+  // The C library rounds the exact value with halves to even, as Python does.
   const std::string text = format_float(value, {.type = 'f', .precision = static_cast<int>(digits)});
   return std::strtod(text.c_str(), nullptr);
 }

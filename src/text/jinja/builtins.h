@@ -1,4 +1,4 @@
-// The filters, tests and functions that every template has.
+// The filters, tests and functions of every template.
 #pragma once
 
 #include <span>
@@ -9,28 +9,28 @@
 
 namespace dpo::text::jinja {
 
-// The first positional argument is the value that the filter or test is applied to.
+// The first positional argument is the value that the filter or test applies to.
 using Filter = Value (*)(Arguments& arguments);
 using Test = bool (*)(Arguments& arguments);
 
-// nullptr if there is none of that name.
+// Return nullptr if there is none of that name.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
 
-// range, dict, cycler, joiner, raise_exception, strftime_now; nullptr if there is none of that name.
-// `namespace` is made by the rendering, which owns its namespaces.
+// Returns range, dict, cycler, joiner, raise_exception or strftime_now, or nullptr for another name.
+// Rendering makes `namespace`, because it owns the namespaces.
 const Value* find_global(std::string_view name);
 
-// What raise_exception throws.
+// Thrown by raise_exception.
 class Raised : public Failure {
  public:
   using Failure::Failure;
 };
 
-// datetime.now().strftime(format)
+// Returns datetime.now().strftime(format).
 std::string strftime_now(const std::string& format);
 
-// All filters, in tables by what they work on.
+// Tables of all filters, by the type of their input.
 struct NamedFilter {
   std::string_view name;
   Filter filter;
@@ -45,7 +45,7 @@ class AttributePath {
  public:
   explicit AttributePath(const Value& path);
   Value follow(Value value,
-               const Value& fallback = {}) const;  // the fallback, if it is not none, for undefined values
+               const Value& fallback = {}) const;  // the fallback, if not none, for undefined values
 
  private:
   Values parts_;

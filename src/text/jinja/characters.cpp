@@ -77,7 +77,7 @@ bool is_case_ignorable(char32_t code) {
   }
 }
 
-// A capital sigma at the end of a word has a lower case of its own.
+// Returns whether a capital sigma is at the end of a word, where it has a different lower case.
 bool is_final_sigma(std::u32string_view text, std::size_t at) {
   std::size_t before = at;
   while (before > 0 && is_case_ignorable(text[before - 1])) --before;

@@ -1,5 +1,4 @@
-// Characters and texts as Python's str sees them. Texts are valid UTF-8; positions and lengths count code
-// points.
+// Characters and texts as in Python's str. Texts are valid UTF-8; positions and lengths count code points.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +22,10 @@ inline bool is_alnum(char32_t code) { return is_alpha(code) || is_numeric(code) 
 inline bool is_word(char32_t code) { return is_alnum(code) || code == '_'; }
 inline bool is_cased(char32_t code) { return is_lower(code) || is_upper(code) || is_title(code); }
 
-// The full mappings of Unicode: one character can become several.
+// Use the full mappings of Unicode, where one character can become several.
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
-std::string to_title(std::string_view text);  // each word
+std::string to_title(std::string_view text);  // changes each word
 std::string capitalize(std::string_view text);
 std::string swap_case(std::string_view text);
 std::string case_fold(std::string_view text);
@@ -35,11 +34,11 @@ std::u32string decode(std::string_view text);
 std::string encode(std::u32string_view text);
 bool is_ascii(std::string_view text);
 
-// Without what is in `characters` (whitespace if nullptr) at either end.
+// Removes the characters in `characters` (whitespace if nullptr) from the ends.
 enum class Ends { kLeft, kRight, kBoth };
 std::string_view strip(std::string_view text, Ends ends, const std::string_view* characters = nullptr);
 
-// At whitespace, or at a separator that is not empty; at most `limit` times, if it is not negative.
+// Split at whitespace, or at a separator that is not empty, at most `limit` times if it is not negative.
 std::vector<std::string_view> split_space(std::string_view text, std::int64_t limit = -1);
 std::vector<std::string_view> split(std::string_view text, std::string_view separator,
                                     std::int64_t limit = -1);

@@ -11,7 +11,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-// Exact, where a conversion to double would round the integer.
+// Compares exactly. A conversion to double would round the integer.
 std::partial_ordering compare_int_float(std::int64_t a, double b) {
   if (std::isnan(b)) return std::partial_ordering::unordered;
   if (b >= 9223372036854775808.0) return std::partial_ordering::less;
@@ -53,7 +53,7 @@ bool equal_ranges(const RangeObject& a, const RangeObject& b) {
   return a.size() == 0 || (a.start == b.start && (a.size() == 1 || a.step == b.step));
 }
 
-// Keys and items are sets to Python; values are not comparable.
+// Compares views of dicts. In Python, keys and items are sets, and values are not comparable.
 bool equal_views(const DictView& a, const DictView& b) {
   if (a.part != b.part || a.part == DictView::Part::kValues) return &a == &b;
   if (a.part == DictView::Part::kItems) return equal_dicts(a.dict.dict(), b.dict.dict());
@@ -130,7 +130,7 @@ bool equal(const Value& a, const Value& b) {
     case Kind::kTuple: return equal_sequences(a.items(), b.items());
     case Kind::kDict: return equal_dicts(a.dict(), b.dict());
     case Kind::kObject: return equal_objects(a, b);
-    default: return true;  // none, or undefined
+    default: return true;  // none or undefined
   }
 }
 

@@ -6,7 +6,7 @@
 namespace dpo::text::jinja {
 
 std::string escape_html(std::string_view text) {
-  constexpr std::size_t kMore = 4;  // that a character becomes longer by, at most
+  constexpr std::size_t kMore = 4;  // maximum growth of a character
   const auto escaped = std::count_if(text.begin(), text.end(), [](char c) {
     return std::string_view("&<>'\"").find(c) != std::string_view::npos;
   });

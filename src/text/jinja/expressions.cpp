@@ -60,7 +60,7 @@ const Value* Name::variable(Rendering& rendering) const {
   return value.kind() == Kind::kMissing ? nullptr : &value;
 }
 
-Value NamespaceAttribute::evaluate(Rendering&) const { return {}; }  // it is only assigned to
+Value NamespaceAttribute::evaluate(Rendering&) const { return {}; }  // only a target, never evaluated
 
 Value TupleExpr::evaluate(Rendering& rendering) const { return Value::tuple(evaluate_all(rendering, items)); }
 
@@ -85,7 +85,7 @@ std::optional<Value> Expr::evaluate_into(Rendering& rendering, std::string& out)
   return std::nullopt;
 }
 
-// Templates mostly add texts, often long ones: a chain of additions is written piece by piece.
+// Writes a chain of additions piece by piece, because templates mostly add texts, which are often long.
 std::optional<Value> ArithmeticExpr::evaluate_into(Rendering& rendering, std::string& out) const {
   if (operation != Arithmetic::kAdd) return Expr::evaluate_into(rendering, out);
   const std::size_t begin = out.size();
@@ -200,7 +200,7 @@ Value CallExpr::call(Rendering& rendering, const Value* caller) const {
   return callable->call(std::move(given));
 }
 
-// In a filter block the innermost filter of the chain has no input but the block's content.
+// Applies the filter. In a filter block the input of the innermost filter is the content of the block.
 Value FilterExpr::apply(Rendering& rendering, const Value* block) const {
   Arguments given;
   if (!input)

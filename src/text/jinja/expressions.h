@@ -1,5 +1,5 @@
-// The nodes of a template. The parser makes them, the resolver (scope.h) says where each variable lives, and
-// a rendering evaluates expressions and executes statements.
+// The nodes of a template. The parser makes them, the resolver (scope.h) finds where each variable is stored,
+// and a rendering evaluates expressions and executes statements.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace dpo::text::jinja {
 
 class Rendering;
 
-// A variable: in the function that runs, or in one of those around it.
+// The location of a variable: `up` functions outwards from the running one, then an index.
 struct Slot {
   std::uint16_t up = 0;
   std::uint16_t index = 0;
@@ -49,11 +49,11 @@ struct Node {
 
 struct Expr : Node {
   virtual Value evaluate(Rendering& rendering) const = 0;
-  // A variable that has a value: it is read without a copy.
+  // Returns a variable that has a value, to read it without a copy.
   virtual const Value* variable(Rendering&) const { return nullptr; }
-  // Appends a result that is plain text to `out`, without a value for it; any other result is returned.
+  // Appends a result that is plain text to `out` without making a value. Returns any other result.
   virtual std::optional<Value> evaluate_into(Rendering& rendering, std::string& out) const;
-  std::uint32_t height = 1;  // of the tree of expressions
+  std::uint32_t height = 1;  // height of the expression tree
 };
 using ExprPtr = std::unique_ptr<Expr>;
 using Exprs = std::vector<ExprPtr>;
@@ -73,7 +73,7 @@ struct Name : Expr {
   const Value* variable(Rendering& rendering) const override;
 };
 
-// namespace.attribute, as a target of set
+// namespace.attribute as a target of set
 struct NamespaceAttribute : Expr {
   std::string name, attribute;
   NodeType type() const override { return NodeType::kNamespaceAttribute; }
@@ -142,7 +142,7 @@ struct ConditionalExpr : Expr {
 struct AttributeExpr : Expr {
   ExprPtr object;
   std::string name;
-  bool hides_key = true;  // a dict has an attribute of this name
+  bool hides_key = true;  // true if dicts have an attribute of this name
   void each_child(const Visit& visit) override;
   Value evaluate(Rendering& rendering) const override;
 };
@@ -180,10 +180,10 @@ struct FilterExpr : Expr {
   ExprPtr input;  // absent in a filter block
   std::string name;
   CallArguments arguments;
-  Filter filter = nullptr;  // nullptr: there is none of that name
+  Filter filter = nullptr;  // nullptr if there is none of that name
   void each_child(const Visit& visit) override;
   Value evaluate(Rendering& rendering) const override { return apply(rendering, nullptr); }
-  Value apply(Rendering& rendering, const Value* block) const;  // the content of the filter block
+  Value apply(Rendering& rendering, const Value* block) const;  // `block`: the content of a filter block
 };
 
 struct TestExpr : Expr {

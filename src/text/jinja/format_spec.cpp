@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kLargestWidth = INT32_MAX;
 
-// [[fill]align][sign][z][#][0][width][grouping][.precision][type]
+// A format specification: [[fill]align][sign][z][#][0][width][grouping][.precision][type]
 struct Spec {
   std::string fill = " ";
   char align = 0;
@@ -95,7 +95,7 @@ std::string fill_of(const Spec& spec, std::int64_t count) {
   return out;
 }
 
-// `prefix` (sign, 0x) comes before the fill if it is aligned by '='.
+// Pads a number or text. `prefix` (sign, 0x) comes before the fill if the alignment is '='.
 std::string pad(const Spec& spec, const std::string& prefix, const std::string& body, char default_align) {
   const std::int64_t missing = spec.width - static_cast<std::int64_t>(count_characters(prefix + body));
   const char align = spec.align ? spec.align : default_align;
@@ -111,13 +111,13 @@ std::string sign_of(const Spec& spec, bool negative) {
   return spec.sign == '-' ? "" : std::string(1, spec.sign);
 }
 
-// Groups the digits before the point. With zeros as the fill, they are grouped too, so that the width is
-// reached.
+// Groups the digits before the point. With zeros as the fill, adds zeros and groups them too until the width
+// is reached.
 std::string group(std::string digits, char separator, std::size_t every, std::int64_t min_size) {
   const std::size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
   const std::string rest = digits.substr(whole);
   digits.resize(whole);
-  std::string out;  // from its end
+  std::string out;  // from its end to its start
   std::size_t count = 0;
   const auto size = [&] { return static_cast<std::int64_t>(out.size() + rest.size()); };
   while (!digits.empty() || size() < min_size) {
@@ -223,7 +223,7 @@ std::string format_float(double number, const FloatStyle& style) {
   std::string text(static_cast<std::size_t>(size), '\0');
   std::snprintf(text.data(), text.size() + 1, format, precision, number);
   if (style.keep_point && text.find_first_of(".e") == text.npos) {
-    // A float shows that it is one: 1.0; and 1e+01 where the digits do not suffice.
+    // A float must look like one: 1.0, or 1e+01 if the precision is too small for that.
     if (static_cast<int>(text.size()) - (text[0] == '-') < precision) return text + ".0";
     const std::string digits = text.substr(text[0] == '-');
     std::string mantissa = digits.substr(0, 1) + "." + digits.substr(1);

@@ -12,7 +12,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-constexpr std::size_t kLargestRange = 100'000;  // as the sandbox of Jinja2
+constexpr std::size_t kLargestRange = 100'000;  // as in Jinja2's sandbox
 
 template <class T, class... Args>
 Value make_object(Args&&... args) {
@@ -47,7 +47,7 @@ Value make_dict(Arguments& arguments) {
   Dict dict;
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
-    if (source.is_undefined()) refuse_undefined(source);  // Python looks for its keys()
+    if (source.is_undefined()) refuse_undefined(source);  // Python reads its keys()
     if (source.is_dict())
       dict = source.dict();
     else
@@ -57,7 +57,7 @@ Value make_dict(Arguments& arguments) {
   return dict;
 }
 
-// dict(...), and dict.fromkeys(...)
+// The function dict(...), with dict.fromkeys(...).
 class DictFunction : public Function, public WithAttributes {
  public:
   DictFunction() : Function("dict", make_dict) {}
@@ -173,7 +173,7 @@ std::string strftime_now(const std::string& format) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
   localtime_r(&seconds, &local);
-  // Python's own directives: microseconds, and a time zone, which a naive datetime has not.
+  // Handles directives as Python does: %f is microseconds, and %z and %Z are empty for a naive datetime.
   const auto since_second = now - std::chrono::system_clock::from_time_t(seconds);
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(since_second).count();
   std::string prepared;
@@ -189,7 +189,7 @@ std::string strftime_now(const std::string& format) {
       prepared += std::string("%") + directive;
   }
   if (prepared.empty()) return "";
-  prepared += 'x';  // so that an empty result differs from a buffer that is too small
+  prepared += 'x';  // distinguishes an empty result from a buffer that is too small
   std::string out(prepared.size() * 4 + 64, '\0');
   std::size_t size = 0;
   while ((size = std::strftime(out.data(), out.size(), prepared.c_str(), &local)) == 0) {

@@ -20,13 +20,13 @@ class ValueBuilder {
     return add(number);
   }
   bool number_float(double number, const std::string& text) {
-    // An integer beyond 64 bits arrives as a float.
+    // The parser passes an integer beyond 64 bits as a float.
     if (text.find_first_of(".eE") == text.npos) throw Failure(kTooLarge);
     return add(number);
   }
   bool string(std::string& text) { return add(Value(std::move(text))); }
   bool key(std::string& name) {
-    static const Value kRole("role"), kContent("content");  // of every message
+    static const Value kRole("role"), kContent("content");  // in every message
     stack_.back().key = name == "role"      ? kRole.borrowed()
                         : name == "content" ? kContent.borrowed()
                                             : Value(std::move(name));

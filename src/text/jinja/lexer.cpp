@@ -55,7 +55,7 @@ class Lexer {
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   bool starts(std::string_view text) const { return rest().starts_with(text); }
 
-  // Counts on from the last position that was asked for; positions only grow.
+  // Returns a position by counting on from the last one requested. Positions only grow.
   Position position_of(std::size_t at) {
     for (; counted_ < at; ++counted_) {
       if (source_[counted_] == '\n')
@@ -81,7 +81,7 @@ class Lexer {
     return at;
   }
 
-  // Text up to the next tag, and the tag's beginning.
+  // Reads text up to the next tag, and then the tag.
   void read_data() {
     std::size_t tag = at_;
     do {
@@ -106,7 +106,7 @@ class Lexer {
       read_tag(after, kind);
   }
 
-  // Where the text before a tag ends, once whitespace is stripped.
+  // Returns where the text before a tag ends after whitespace is stripped.
   std::size_t end_of_data(std::size_t start, char sign, bool is_block) const {
     const std::string_view text = std::string_view(source_).substr(at_, start - at_);
     if (sign == '-') return at_ + strip(text, Ends::kRight).size();
@@ -122,13 +122,14 @@ class Lexer {
     at_ = next;
   }
 
-  // Moves after a tag; Jinja2 looks at the tag's last character to see whether a line starts.
+  // Moves to the end of a tag. Jinja2 looks at the last character of the tag to determine whether a line
+  // starts.
   void move_after(std::size_t end) {
     line_starting_ = end > 0 && source_[end - 1] == '\n';
     at_ = end;
   }
 
-  // The end of a tag that closes at `at`: after -%} whitespace is stripped, after %} one newline.
+  // Returns the end of a tag that closes at `at`: after -%} whitespace is stripped, after %} one newline.
   std::size_t end_of_close(std::size_t at, std::string_view close, bool trim_newline) const {
     const std::string_view text = std::string_view(source_).substr(at);
     if (text.starts_with('-') && text.substr(1).starts_with(close)) return skip_space(at + 1 + close.size());
@@ -146,7 +147,7 @@ class Lexer {
     fail("missing end of comment");
   }
 
-  // After {% raw %}: 0 if it is another tag. No newline is trimmed there.
+  // Returns the position after {% raw %}, or 0 if it is another tag. No newline is trimmed there.
   std::size_t end_of_raw_begin(std::size_t at) const {
     at = skip_space(at);
     if (!std::string_view(source_).substr(at).starts_with("raw")) return 0;
@@ -229,7 +230,7 @@ class Lexer {
     at_ = end;
   }
 
-  // digits with single underscores between them, from `at`
+  // Returns the end of the digits at `at`, which may have single underscores between them.
   std::size_t end_of_digits(std::size_t at, int base = 10) const {
     if (at >= source_.size() || !is_digit_of(source_[at], base)) return at;
     while (true) {
@@ -240,7 +241,8 @@ class Lexer {
     }
   }
 
-  // Where a float that begins here ends; 0 if it is none. After a dot, as in a.1.2, there are only integers.
+  // Returns where a float that begins here ends, or 0 if it is not a float. After a dot, as in a.1.2, there
+  // are only integers.
   std::size_t end_of_float() const {
     if (at_ > 0 && source_[at_ - 1] == '.') return 0;
     const std::size_t whole = end_of_digits(at_);
@@ -284,7 +286,7 @@ class Lexer {
       start = at_;
       end = at_ + 1;
     }
-    if (base == 10 && source_[at_] == '0') {  // only zeros may follow a zero
+    if (base == 10 && source_[at_] == '0') {  // zeros may only be followed by zeros
       end = at_ + 1;
       while (end < source_.size() &&
              (source_[end] == '0' ||

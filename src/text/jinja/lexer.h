@@ -1,4 +1,4 @@
-// Text of a template to tokens, as Jinja2 with trim_blocks and lstrip_blocks.
+// Splits the text of a template into tokens like Jinja2 with trim_blocks and lstrip_blocks.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace dpo::text::jinja {
 
 struct Position {
-  std::uint32_t line = 1, column = 1;  // from 1; columns count characters
+  std::uint32_t line = 1, column = 1;  // start at 1; columns count characters
 };
 
 enum class TokenType : std::uint8_t {
@@ -24,24 +24,24 @@ enum class TokenType : std::uint8_t {
   kInteger,
   kFloat,
   kOperator,
-  kEnd,  // of the template
+  kEnd,  // end of the template
 };
 
 struct Token {
   TokenType type = TokenType::kEnd;
   std::string text;  // data, name, the string's value, or operator
-  Value number;      // of kInteger and kFloat
+  Value number;      // value of kInteger and kFloat
   Position at;
 };
 
-// A mistake in the template's text.
+// A syntax error in the template.
 class SyntaxError : public Failure {
  public:
   SyntaxError(Position position, std::string message) : Failure(std::move(message)), at(position) {}
   Position at;
 };
 
-// All tokens; the last is kEnd. The source must be valid UTF-8. Throws SyntaxError.
+// Returns all tokens; the last is kEnd. The source must be valid UTF-8. Throws SyntaxError.
 std::vector<Token> tokenize(const std::string& source);
 
 std::string describe(const Token& token);

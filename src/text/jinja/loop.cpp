@@ -7,7 +7,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-// The variable `loop`. As in Jinja2 it looks one item ahead only when it is asked for the next or last one.
+// The variable `loop`. As in Jinja2, it looks one item ahead only when the next or last one is requested.
 class Loop : public Callable, public WithAttributes, public std::enable_shared_from_this<Loop> {
  public:
   Loop(Rendering& rendering, const ForStmt& statement, const Value& items, std::uint32_t depth0)
@@ -31,7 +31,7 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
     return true;
   }
 
-  // Drops what changed() remembers, which can be the loop itself.
+  // Drops the value that changed() keeps, which can be the loop itself.
   void end() { last_changed_.reset(); }
 
   std::string type_name() const override { return "LoopContext"; }
@@ -41,7 +41,7 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
   std::uint32_t depth() const override { return items_.depth() + 1; }
   std::optional<std::size_t> length() override { return static_cast<std::size_t>(count()); }
 
-  // loop(items) renders the body of a recursive loop for items within an item.
+  // Implements loop(items), which renders the body of a recursive loop for items within an item.
   Value call(Arguments arguments) override {
     if (!statement_.recursive)
       throw Failure("The loop must have the 'recursive' marker to be called recursively.");
@@ -76,7 +76,7 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
     return ahead_.has_value();
   }
 
-  // What has no length is read to its end for it.
+  // Returns the number of items. Items without a length are read to their end.
   std::int64_t count() {
     if (count_) return *count_;
     if (const auto size = length_of(items_)) {
@@ -124,7 +124,7 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
   std::optional<std::int64_t> count_;
 };
 
-// The variables of a loop end with it, also when an error ends it.
+// Ends the variables of a loop, also if it ends with an error.
 class Leave {
  public:
   Leave(Rendering& rendering, const Scope& scope, Loop* loop)
@@ -142,7 +142,7 @@ class Leave {
   Loop* loop_;
 };
 
-// The items of a loop that its filter lets through; each is tested when the loop comes to it.
+// Returns the items that pass the loop's filter. Each is tested when the loop reaches it.
 Value filtered(Rendering& rendering, const ForStmt& statement, const Value& items,
                std::shared_ptr<Cells> outer) {
   struct State {
@@ -190,7 +190,7 @@ Flow ForStmt::run(Rendering& rendering, const Value& items, std::uint32_t depth)
   } else {
     plain = iterate(source);
   }
-  bool completed = false;  // Jinja2 notices an iteration only when its body runs to the end
+  bool completed = false;  // as in Jinja2, true only after a body that runs to its end
   {
     const Leave leave(rendering, body_scope, state.get());
     for (Value item; state ? state->next(item) : plain->next(item);) {

@@ -62,7 +62,7 @@ class Macro : public Callable, public WithAttributes {
     return value;
   }
 
-  // As Jinja2's Macro.__call__: by position, then by name; then caller, kwargs and varargs.
+  // Binds arguments like Jinja2's Macro.__call__: by position, then by name, then caller, kwargs and varargs.
   void bind(Arguments& given) {
     const auto& parameters = body_->parameters;
     const std::size_t by_position = std::min(given.positional.size(), parameters.size());

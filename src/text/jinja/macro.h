@@ -8,7 +8,7 @@
 
 namespace dpo::text::jinja {
 
-// A macro defined in the function that runs; without a name, the caller of a call block.
+// Makes a macro that is defined in the running function. Without a name, makes the caller of a call block.
 Value make_macro(Rendering& rendering, std::optional<std::string> name,
                  std::shared_ptr<const MacroBody> body);
 

@@ -8,19 +8,19 @@
 
 namespace dpo::text::jinja {
 
-// The method, bound to the value; nullopt if its type has none of that name.
+// Return the method bound to the value, or nullopt if its type has none of that name.
 std::optional<Value> find_str_method(const Value& text, const std::string& name);
 std::optional<Value> find_sequence_method(const Value& list, const std::string& name);
 std::optional<Value> find_dict_method(const Value& dict, const std::string& name);
 std::optional<Value> find_range_method(const Value& range, const std::string& name);
 
-// Whether the method changes its object, which templates may not do.
+// Returns whether the method changes its object, which templates may not do.
 bool changes_object(const Value& value, const std::string& name);
 
-// str.format(...), read by the sandbox's formatter.
+// Computes str.format(...) like the sandbox's formatter.
 std::string format_string(const Value& text, const Arguments& arguments);
 
-// A method as a value.
+// The implementation of a method. bind_method makes it a value.
 using Method = Value (*)(const Value& self, Arguments& arguments);
 Value bind_method(const Value& self, const std::string& name, Method method);
 

@@ -30,14 +30,14 @@ Value filter_int(Arguments& arguments) {
   const Parameters given("int", arguments, {"value", "default", "base"}, 1);
   const Value& value = given[0];
   if (value.is_integer()) return value.integer();
-  // With another base int(text, base) is a ValueError, and Jinja2 reads the text as a float.
+  // With another base, int(text, base) raises a ValueError, and Jinja2 reads the text as a float.
   const std::int64_t base = given.integer(2, 10);
   if (value.is_string() && (base == 0 || (base >= 2 && base <= 36)))
     if (const auto number = parse_integer(value.string(), static_cast<int>(base))) return *number;
   const std::optional<double> number = float_of(value);
   if (!number || std::isnan(*number)) return given.get(1, 0);
   if (std::isinf(*number)) {
-    // int(inf) of a float is an OverflowError that Jinja2 does not catch.
+    // Python's int(inf) raises an OverflowError, which Jinja2 does not catch.
     if (!value.is_string()) throw Failure("cannot convert float infinity to integer");
     return given.get(1, 0);
   }
@@ -57,7 +57,7 @@ Value filter_round(Arguments& arguments) {
   const bool ceil = equal(method, "ceil"), floor = equal(method, "floor");
   if (!ceil && !floor && !equal(method, "common")) throw Failure("method must be common, ceil or floor");
   if (!ceil && !floor) {
-    // round(value, none) is round(value): an integer
+    // round(value, none) is round(value), which is an integer.
     if (given.get(1, 0).is_none()) {
       if (given[0].is_integer()) return plus(given[0]);
       const double whole = round_number(given[0], 0).number();

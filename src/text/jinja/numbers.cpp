@@ -23,7 +23,7 @@ int base_of_prefix(std::string_view text) {
   return letter == 'b' ? 2 : letter == 'o' ? 8 : letter == 'x' ? 16 : 0;
 }
 
-// Digits with single underscores between them.
+// Returns whether all underscores are single and between digits.
 bool has_valid_underscores(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') continue;
@@ -83,7 +83,7 @@ std::optional<double> parse_float(std::string_view text) {
   if (word == "inf" || word == "infinity")
     return negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
-  // strtod would also read hexadecimal numbers, and others that Python does not.
+  // strtod would also read hexadecimal and other numbers that Python rejects.
   if (unsigned_part.empty() || unsigned_part.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
     return std::nullopt;
   char* end = nullptr;

@@ -6,8 +6,8 @@
 
 namespace dpo::text::jinja {
 
-// int(text, base) and float(text) of Python; nullopt where those raise a ValueError. An integer beyond 64
-// bits is a Failure.
+// Parse like Python's int(text, base) and float(text). Return nullopt where Python raises a ValueError. Throw
+// Failure for an integer beyond 64 bits.
 std::optional<std::int64_t> parse_integer(std::string_view text, int base);
 std::optional<double> parse_float(std::string_view text);
 

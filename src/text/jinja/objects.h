@@ -1,4 +1,4 @@
-// Values that are more than data: iterators, ranges, views of dicts, namespaces, functions.
+// Values that are not plain data: iterators, ranges, views of dicts, namespaces, functions.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace dpo::text::jinja {
 
-// Yields values once. Generators of Python compute each value when it is asked for; so do these.
+// Yields values once. Like Python's generators, it computes each value when it is requested.
 class Iterator : public Object {
  public:
   explicit Iterator(std::uint32_t inner_depth) : depth_(inner_depth + 1) {}
-  virtual bool next(Value& item) = 0;  // false at the end
+  virtual bool next(Value& item) = 0;  // returns false at the end
   std::string type_name() const override { return "generator"; }
   std::string repr() const override { return "<generator object>"; }
   std::uint32_t depth() const override { return depth_; }
@@ -25,7 +25,7 @@ class Iterator : public Object {
   std::uint32_t depth_;
 };
 
-// A generator: `step` yields the next item, or returns false at the end.
+// An iterator over the items of `step`, which yields the next one or returns false at the end.
 class Generator : public Iterator {
  public:
   using Step = std::function<bool(Value& item)>;
@@ -48,7 +48,7 @@ class RangeObject : public Object {
   const std::int64_t start, stop, step;
 };
 
-// dict.keys(), dict.values(), dict.items()
+// The result of dict.keys(), dict.values() or dict.items().
 class DictView : public Object {
  public:
   enum class Part { kKeys, kValues, kItems };
@@ -82,13 +82,13 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// Something that can be called.
+// An object that can be called.
 class Callable : public Object {
  public:
   virtual Value call(Arguments arguments) = 0;
 };
 
-// A function of the environment, or a method with its object.
+// A function of the environment, or a method bound to its object.
 class Function : public Callable {
  public:
   using Body = std::function<Value(Arguments&)>;
@@ -105,14 +105,14 @@ class Function : public Callable {
   std::uint32_t depth_;
 };
 
-// An object with attributes of its own: loops, macros, cyclers.
+// An object with attributes: a loop, macro or cycler.
 class WithAttributes {
  public:
   virtual ~WithAttributes() = default;
   virtual std::optional<Value> attribute(const std::string& name) = 0;
 };
 
-// The object as a T, or nullptr.
+// Returns the object as a T, or nullptr.
 template <class T>
 T* object_as(const Value& value) {
   return value.is_object() ? dynamic_cast<T*>(&value.object()) : nullptr;

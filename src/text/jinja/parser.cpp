@@ -24,7 +24,7 @@ class Parser : private ExpressionParser {
   }
 
  private:
-  // Statements and text up to a tag of `ends`, which is the current token then.
+  // Parses statements and text up to a tag of `ends`, which is then the current token.
   Stmts parse_body(const Tags& ends) {
     Stmts body;
     std::unique_ptr<OutputStmt> output;
@@ -58,7 +58,7 @@ class Parser : private ExpressionParser {
     return is(TokenType::kName) && std::find(ends.begin(), ends.end(), current().text) != ends.end();
   }
 
-  // After the head of a statement: its body, up to one of the tags, whose name is returned.
+  // Parses the body after the head of a statement, up to one of the tags. Returns the name of the tag.
   std::string parse_block(Stmts& body, const Tags& ends) {
     skip_operator(":");
     expect(TokenType::kBlockEnd, "'%}'");
@@ -208,7 +208,7 @@ class Parser : private ExpressionParser {
     return node;
   }
 
-  // The rest of such a tag does not matter: where it is reached, it is an error.
+  // Parses a tag that loads a template. The rest of the tag is skipped, because executing it is an error.
   StmtPtr parse_load(Position at, const std::string& tag) {
     auto node = make<LoadStmt>(at);
     node->tag = tag;

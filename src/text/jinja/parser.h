@@ -1,4 +1,4 @@
-// Tokens of a template to its nodes, as Jinja2 with the extensions of transformers: break, continue,
+// Parses the tokens of a template like Jinja2 with the extensions of transformers: break, continue,
 // generation.
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace dpo::text::jinja {
 
-inline constexpr std::uint32_t kMaxHeight = 400;  // of a tree of expressions
+inline constexpr std::uint32_t kMaxHeight = 400;  // maximum height of an expression tree
 
-// Throws SyntaxError.
+// Parses a template. Throws SyntaxError.
 std::unique_ptr<TemplateNode> parse(const std::string& source);
 
-// What expressions need of the tokens; statements are in parser.cpp.
+// Parses expressions. Statements are parsed in parser.cpp.
 class ExpressionParser {
  protected:
   explicit ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -44,10 +44,10 @@ class ExpressionParser {
 
   struct TupleRules {
     bool simplified = false;         // only names and literals
-    bool conditional = true;         // `a if b else c` is read
-    bool in_parentheses = false;     // an empty tuple is allowed
+    bool conditional = true;         // allow `a if b else c`
+    bool in_parentheses = false;     // allow an empty tuple
     bool with_namespace = false;     // namespace.attribute is a target
-    std::string_view end_name = {};  // a name that ends it
+    std::string_view end_name = {};  // a name that ends the tuple
   };
   ExprPtr parse_expression(bool conditional = true);
   ExprPtr parse_tuple(TupleRules rules);
@@ -55,7 +55,7 @@ class ExpressionParser {
   std::unique_ptr<Name> parse_name_target();
   std::unique_ptr<FilterExpr> parse_filters(ExprPtr input, bool inline_first);
 
-  // Nesting of the template's text is bounded, so that the stack is too.
+  // Limits the nesting of the template's text, and with it the stack.
   class Nesting {
    public:
     explicit Nesting(ExpressionParser& parser);
@@ -91,7 +91,7 @@ class ExpressionParser {
   void check_names(const CallArguments& arguments, Position at) const;
   void make_target(Expr& target) const;
 
-  // Checks the height of the tree that ends with this node.
+  // Checks the height of the expression tree at this node.
   template <class T>
   std::unique_ptr<T> finish(std::unique_ptr<T> node) const {
     node->each_child(

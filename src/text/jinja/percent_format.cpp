@@ -39,7 +39,8 @@ class PercentFormatter {
 
  private:
   bool is_tuple() const { return value_.kind() == Kind::kTuple; }
-  // What Python takes for a mapping here: all that has items, except tuples and strings.
+  // Returns whether Python treats the value as a mapping here: all types with items except tuples and
+  // strings.
   bool is_mapping() const {
     return value_.is_dict() || value_.is_list() || value_.is_undefined() || object_as<RangeObject>(value_);
   }

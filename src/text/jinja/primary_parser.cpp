@@ -172,7 +172,7 @@ ExprPtr ExpressionParser::parse_subscript(ExprPtr object) {
     slice->start = std::move(first);
     slice->stop = part();
     if (skip_operator(":")) slice->step = part();
-    // Python refuses a slice among several keys.
+    // Python rejects a slice in a list of several keys.
     if (!keys->items.empty() || !is_operator("]")) fail("a slice must be the only subscript");
     next();
     slice->object = std::move(object);

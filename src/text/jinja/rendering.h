@@ -12,7 +12,7 @@
 
 namespace dpo::text::jinja {
 
-// The variables of a function that runs. Macros defined in it keep them.
+// The variables of a running function. Macros that it defines keep them alive.
 struct Cells : std::enable_shared_from_this<Cells> {
   Values variables;
   std::shared_ptr<Cells> outer;
@@ -35,19 +35,19 @@ class Rendering {
   void enter(const Scope& scope);
   void leave(const Scope& scope);
   void assign(const Target& target, const Value& value);
-  Value value_of(const Target& target);  // what was assigned last
+  Value value_of(const Target& target);  // the value assigned last
 
   void write(std::string_view text);
   void write(const Expr& expr);
-  void write_result(const Value& value);  // of a filter or call block: it must be a string
+  void write_result(const Value& value);  // result of a filter or call block; must be a string
 
   Value make_namespace(Arguments& arguments);
 
-  // Objects can refer to each other in circles, which reference counts do not free: these are emptied at the
-  // end.
+  // Keeps cells to empty them at the end. Objects can refer to each other in cycles, which reference counts
+  // do not free.
   void keep(std::shared_ptr<Cells> cells) { kept_cells_.push_back(std::move(cells)); }
 
-  // Executes `body` with output into a string, which is returned.
+  // Executes `body` and returns its output.
   template <class Body>
   std::string capture(const Body& body) {
     std::string captured;
@@ -56,22 +56,22 @@ class Rendering {
     return captured;
   }
 
-  // A function that runs, until the end of the block.
+  // Runs a function during the lifetime of this object.
   class Activation {
    public:
     Activation(Rendering& rendering, const FunctionInfo& function, std::shared_ptr<Cells> outer);
-    Activation(Rendering& rendering, std::shared_ptr<Cells> cells);  // one that runs on
+    Activation(Rendering& rendering, std::shared_ptr<Cells> cells);  // for a function that continues
     ~Activation();
 
    private:
     Rendering& rendering_;
     std::shared_ptr<Cells> before_;
-    std::uint32_t calls_;  // that it counts as
+    std::uint32_t calls_;  // number of calls that it counts as
   };
   std::shared_ptr<Cells> make_cells(const FunctionInfo& function, std::shared_ptr<Cells> outer) const;
   const std::shared_ptr<Cells>& cells() const { return cells_; }
 
-  Position at;  // of what is evaluated: where a Failure happened
+  Position at;  // position of the current node, for a Failure
   std::string text;
   std::vector<std::pair<std::size_t, std::size_t>> generated;  // parts of the text, in bytes
 

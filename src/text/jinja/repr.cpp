@@ -68,7 +68,7 @@ std::string type_name(const Value& value) {
 
 void refuse_undefined(const Value& value) { throw Failure(value.origin().message()); }
 
-// The shortest digits that give the same number back, laid out as Python does it.
+// Formats the shortest digits that give the same number, as Python does.
 std::string float_repr(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";

@@ -9,10 +9,10 @@
 namespace dpo::text::jinja {
 namespace {
 
-// Where code stands, besides its variables.
+// The context of a piece of code.
 struct Frame {
   Symbols* symbols;
-  bool soft = false;     // in an if: an unknown filter is an error only where it is reached
+  bool soft = false;     // in an if, where an unknown filter is an error only when it is executed
   bool in_loop = false;  // break and continue are allowed
 };
 
@@ -114,7 +114,7 @@ class Resolver {
     node.function.variables = own_function.size();
   }
 
-  // The filter of a loop is a generator function of its own in Jinja2.
+  // Resolves the filter of a loop, which is a separate generator function in Jinja2.
   void visit_loop_test(ForStmt& node, const Frame& frame) {
     FunctionVariables function(frame.symbols->function());
     Symbols symbols(frame.symbols, &function);
@@ -150,7 +150,7 @@ class Resolver {
     macro.function.variables = function.size();
   }
 
-  // caller, kwargs and varargs are parameters too, where the body uses them.
+  // Declares caller, kwargs and varargs as parameters if the body uses them.
   static void declare_special(MacroBody& macro, const Node& node, Symbols& symbols) {
     const auto parameter = [&](const char* name) {
       const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(),

@@ -1,13 +1,14 @@
-// Where each variable of a template lives. Jinja2 decides that when it compiles a template (its
-// idtracking.py), with rules that show: a variable that is set only later is undefined, and not the one of
-// the caller of the same name.
+// Finds where each variable of a template is stored. Jinja2 decides this when it compiles a template
+// (idtracking.py), and its rules are visible: a variable that is set only later is undefined, even if the
+// caller has one of the same name.
 #pragma once
 
 #include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 
-// Fills slots, scopes and functions of all nodes. Throws SyntaxError for what Jinja2 refuses to compile.
+// Fills slots, scopes and functions of all nodes. Throws SyntaxError for a template that Jinja2 does not
+// compile.
 void resolve(TemplateNode& root);
 
 }  // namespace dpo::text::jinja

@@ -10,8 +10,8 @@
 namespace dpo::text::jinja {
 namespace {
 
-// What a filter like map or select does with an item. It is made when the first item is asked for, as in
-// Jinja2, where a generator that nobody reads reports no mistakes.
+// The operation of a filter like map or select on one item. It is made when the first item is requested, as
+// in Jinja2, where a generator that is never read reports no errors.
 using Change = std::function<Value(const Value& item)>;
 
 std::uint32_t depth_of(const Arguments& arguments) {
@@ -43,7 +43,7 @@ Change attribute_change(const Arguments& arguments) {
       [path = AttributePath(attribute), fallback](const Value& item) { return path.follow(item, fallback); };
 }
 
-// Arguments here do not include the value that is filtered.
+// Makes the operation of map. `arguments` do not include the value that is filtered.
 Change map_change(const Arguments& arguments) {
   const auto is_attribute = [](const auto& named) { return named.first == "attribute"; };
   if (arguments.positional.empty() &&
@@ -74,7 +74,7 @@ Change test_change(const Arguments& arguments, bool by_attribute) {
   };
 }
 
-// `step` says whether the item, changed or not, is yielded.
+// Makes a generator of changed items. `step` returns whether to yield an item, and may change it.
 template <class Prepare, class Step>
 Value lazily(Arguments& arguments, const Prepare& prepare, const Step& step) {
   if (arguments.positional.empty()) throw Failure("a filter needs a value");
@@ -94,7 +94,7 @@ Value lazily(Arguments& arguments, const Prepare& prepare, const Step& step) {
       change = prepare(rest);
       source = iterate(value);
     }
-    const Level level;  // generators read each other
+    const Level level;  // generators may read each other
     while (source->next(item)) {
       spend();
       if (step(item, change(item))) return true;

@@ -13,7 +13,7 @@ namespace {
 
 Value ignore_case(const Value& value) { return value.is_string() ? Value(to_lower(value.string())) : value; }
 
-// A value to sort by, and what it belongs to.
+// A sort key and its item.
 struct Keyed {
   Value key, item;
 };
@@ -110,7 +110,7 @@ Value filter_sum(Arguments& arguments) {
   return total;
 }
 
-// "a,b.c": several attributes, compared in that order.
+// Parses several attributes that are compared in this order: "a,b.c".
 std::vector<AttributePath> attribute_paths(const Value& attributes) {
   std::vector<AttributePath> paths;
   if (!attributes.is_string()) return {AttributePath(attributes)};

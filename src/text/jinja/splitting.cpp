@@ -143,7 +143,7 @@ std::string replace_all(std::string_view text, std::string_view old_part, std::s
     out += piece;
   };
   for (std::int64_t done = 0; limit < 0 || done < limit; ++done) {
-    if (old_part.empty()) {  // before each character, and at the end
+    if (old_part.empty()) {  // inserts before each character and at the end
       add(new_part);
       if (at == text.size()) return out;
       const std::size_t length = code_point_at(text, at).length;

@@ -1,4 +1,4 @@
-// The nodes of a template that are statements.
+// The statement nodes of a template.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace dpo::text::jinja {
 
-// How the execution continues after a statement.
+// The point at which execution continues after a statement.
 enum class Flow { kNext, kBreak, kContinue };
 
 struct Stmt : Node {
@@ -19,26 +19,27 @@ struct Stmt : Node {
 using StmtPtr = std::unique_ptr<Stmt>;
 using Stmts = std::vector<StmtPtr>;
 
-// What happens to variables where a scope is entered.
+// The initial value of a variable when its scope is entered.
 struct Load {
   enum class From : std::uint8_t { kContext, kOuter, kNothing };
   From from;
-  std::uint16_t index;  // in the function that runs
-  std::string name;     // kContext
-  Slot outer;           // kOuter
+  std::uint16_t index;  // index in the running function
+  std::string name;     // for kContext
+  Slot outer;           // for kOuter
 };
 
 struct Scope {
   std::vector<Load> loads;
-  std::vector<std::uint16_t> variables;  // all of the scope
+  std::vector<std::uint16_t> variables;  // all variables of the scope
 };
 
-// The variables of a function: the template itself, a macro, a recursive loop, the filter of a loop.
+// The number of variables of a function: the template itself, a macro, a recursive loop, or the filter of a
+// loop.
 struct FunctionInfo {
   std::uint16_t variables = 0;
 };
 
-// What is assigned to, with its variables resolved.
+// The target of an assignment, with its variables resolved.
 struct Target {
   enum class Kind : std::uint8_t { kVariable, kAttribute, kTuple };
   Kind kind;
@@ -50,7 +51,7 @@ struct Target {
 struct OutputStmt : Stmt {
   struct Part {
     std::string text;
-    ExprPtr expr;  // absent: the text
+    ExprPtr expr;  // absent for text
   };
   std::vector<Part> parts;
   void each_child(const Visit& visit) override;
@@ -74,11 +75,11 @@ struct ForStmt : Stmt {
   Stmts body, otherwise;
   bool recursive = false;
 
-  bool has_loop = false;  // the variable `loop` is used
+  bool has_loop = false;  // true if the variable `loop` is used
   Slot loop;
   Target body_target, test_target;
   Scope body_scope, else_scope, test_scope;
-  FunctionInfo test_function, function;  // the latter if recursive
+  FunctionInfo test_function, function;  // `function` if recursive
   NodeType type() const override { return NodeType::kFor; }
   void each_child(const Visit& visit) override;
   Flow execute(Rendering& rendering) const override;
@@ -88,7 +89,7 @@ struct ForStmt : Stmt {
 struct SetStmt : Stmt {
   ExprPtr target, value;
   Target resolved;
-  std::vector<Slot> namespaces;  // of the targets that are attributes
+  std::vector<Slot> namespaces;  // namespaces of the attribute targets
   NodeType type() const override { return NodeType::kSet; }
   void each_child(const Visit& visit) override;
   Flow execute(Rendering& rendering) const override;
@@ -105,16 +106,16 @@ struct SetBlockStmt : Stmt {
   Flow execute(Rendering& rendering) const override;
 };
 
-// Parameters and body of a macro, or of what a call block passes as its caller.
+// Parameters and body of a macro, or of the caller of a call block.
 struct MacroBody {
   std::vector<std::unique_ptr<Name>> parameters;
-  Exprs defaults;  // of the last parameters
+  Exprs defaults;  // defaults of the last parameters
   Stmts body;
 
   Scope scope;
   FunctionInfo function;
-  std::optional<std::uint16_t> caller, kwargs, varargs;  // their variables, if the body uses them
-  bool explicit_caller = false;                          // one of the parameters
+  std::optional<std::uint16_t> caller, kwargs, varargs;  // variables of these names, if the body uses them
+  bool explicit_caller = false;                          // true if `caller` is a parameter
 };
 
 struct MacroStmt : Stmt {
@@ -127,7 +128,7 @@ struct MacroStmt : Stmt {
 };
 
 struct CallBlockStmt : Stmt {
-  std::unique_ptr<CallExpr> call;  // absent: a generation block
+  std::unique_ptr<CallExpr> call;  // absent in a generation block
   std::shared_ptr<MacroBody> macro = std::make_shared<MacroBody>();
   NodeType type() const override { return NodeType::kCallBlock; }
   void each_child(const Visit& visit) override;
@@ -158,7 +159,7 @@ struct LoopControlStmt : Stmt {
   Flow execute(Rendering&) const override { return flow; }
 };
 
-// include, import and extends: there is nothing to load from, which is an error where it is reached.
+// An include, import or extends. There is nothing to load from, so executing it is an error.
 struct LoadStmt : Stmt {
   std::string tag;
   ExprPtr source;

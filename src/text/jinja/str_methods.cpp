@@ -33,7 +33,7 @@ Value is_all(const Value& self, Arguments& arguments) {
   return codes.empty() ? of_empty : std::all_of(codes.begin(), codes.end(), wanted);
 }
 
-// islower() and isupper(): some character is cased, and all cased ones are of that case.
+// Implements islower() and isupper(): some character is cased, and all cased ones are of that case.
 template <bool (*wanted)(char32_t)>
 Value is_case(const Value& self, Arguments& arguments) {
   const Parameters none("str method", arguments, {}, 0);
@@ -117,8 +117,8 @@ Value join_text(const Value& self, Arguments& arguments) {
   return out;
 }
 
-// The part of a text that methods with start and end look at; nullopt if the start is after the end of the
-// text.
+// The part of a text that methods with start and end search. part_of returns nullopt if the start is after
+// the end of the text.
 struct Part {
   std::string_view text;
   std::size_t start;  // in code points
@@ -311,7 +311,7 @@ const std::unordered_map<std::string_view, Method>& str_methods() {
   return methods;
 }
 
-// What a method of markup returns is markup too.
+// Converts the result of a method of markup to markup.
 Value as_markup(const Value& value) {
   if (value.is_string()) return {value.string(), true};
   if (!value.is_sequence()) return value;

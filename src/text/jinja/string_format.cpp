@@ -10,7 +10,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-// A replacement field: {name!conversion:spec}
+// A replacement field: {name!conversion:spec}.
 struct Field {
   std::string name;
   char conversion = 0;
@@ -21,7 +21,7 @@ bool is_all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Python's string.Formatter, with the sandbox's access to attributes and items.
+// Formats like Python's string.Formatter, with the sandbox's access to attributes and items.
 class StringFormatter {
  public:
   StringFormatter(const Arguments& arguments, bool markup) : arguments_(arguments), markup_(markup) {}
@@ -51,7 +51,7 @@ class StringFormatter {
   }
 
  private:
-  // The field that begins at `at`, after its brace; `at` is moved after its end.
+  // Reads the field whose brace is before `at`, and moves `at` after its end.
   static Field read_field(std::string_view text, std::size_t& at) {
     if (at >= text.size()) throw Failure("Single '{' encountered in format string");
     Field field;
@@ -119,7 +119,7 @@ class StringFormatter {
     throw Failure(fmt::format("no argument '{}' to format", name));
   }
 
-  // name.attribute[item]...
+  // Evaluates a field name: name.attribute[item]...
   Value find_field(const std::string& name) const {
     std::size_t at = std::min(name.find_first_of(".["), name.size());
     Value value = find_argument(name.substr(0, at));

@@ -7,8 +7,8 @@
 namespace dpo::text::jinja {
 namespace {
 
-// Jinja2 makes the text ASCII with escapes, then reads it as Python's "unicode-escape". So a backslash before
-// a character that is not ASCII escapes the backslash of that character's escape.
+// Escapes a character that is not ASCII. Jinja2 escapes the whole text to ASCII and then reads it as Python's
+// "unicode-escape", so a backslash before such a character escapes the backslash of its escape.
 std::string escape_non_ascii(char32_t code) {
   const auto number = static_cast<std::uint32_t>(code);
   return number < 0x100     ? fmt::format("x{:02x}", number)
@@ -22,7 +22,7 @@ int hex_digit(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// \xhh, \uhhhh, \Uhhhhhhhh: the digits begin at `at`, which is moved after them.
+// Reads the digits of \xhh, \uhhhh or \Uhhhhhhhh at `at`, and moves `at` after them.
 bool read_hex(std::string_view text, std::size_t& at, int digits, char32_t& code) {
   code = 0;
   for (int i = 0; i < digits; ++i, ++at) {
@@ -62,7 +62,7 @@ std::string decode_string_literal(std::string_view text, std::string& error) {
       out += kSimpleEscapes[simple + 1];
       ++at;
     } else if (c == '\n') {
-      ++at;  // a line that continues
+      ++at;  // a line continuation
     } else if (c >= '0' && c <= '7') {
       append_utf8(out, read_octal(text, at));
     } else if (c == 'x' || c == 'u' || c == 'U') {

@@ -5,8 +5,7 @@
 
 namespace dpo::text::jinja {
 
-// The value of a string literal, given what is between its quotes. `error` says what is wrong, or stays
-// empty.
+// Decodes the text between the quotes of a string literal. Sets `error` to a message if it is not valid.
 std::string decode_string_literal(std::string_view text, std::string& error);
 
 }  // namespace dpo::text::jinja

@@ -74,8 +74,8 @@ void Symbols::analyze(Node& node) {
   }
 }
 
-// The branches see copies of this scope. An elif is an if in the else of its predecessor, but all share one
-// copy.
+// Analyzes the branches in copies of this scope. An elif is an if in the else of its predecessor, but all of
+// them share one copy.
 void Symbols::analyze_if(IfStmt& node, std::size_t branch) {
   analyze(*node.branches[branch].test);
   Symbols body = *this, others = *this, otherwise = *this;
@@ -118,7 +118,7 @@ Scope Symbols::scope() const {
     if (source == Source::kContext) scope.loads.push_back({Load::From::kContext, index, name, {}});
     if (source == Source::kNothing) scope.loads.push_back({Load::From::kNothing, index, "", {}});
     if (source == Source::kOuter) {
-      // As seen from inside this scope's function: a macro reads the variable of the function around it.
+      // The owner is found from this scope's function: a macro reads the variable of the function around it.
       const Symbols* owner = outer_->owner_of(name);
       Slot outer{0, owner->function_->index_of(owner->level_, name)};
       for (const FunctionVariables* function = function_; function != owner->function_;

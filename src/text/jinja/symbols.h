@@ -1,4 +1,4 @@
-// The variables of a scope and of those around it, found as Jinja2's idtracking.py finds them.
+// Finds the variables of a scope and of those around it like Jinja2's idtracking.py.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dpo::text::jinja {
 
-// The variables of a function: each name has one for each level of nesting that sets it.
+// The variables of a function. Each name has one variable for each level of nesting that sets it.
 class FunctionVariables {
  public:
   explicit FunctionVariables(FunctionVariables* outer) : outer_(outer) {}
@@ -32,11 +32,11 @@ class Symbols {
 
   FunctionVariables* function() const { return function_; }
 
-  // Looks at what runs in this scope: what is loaded, and what is set.
+  // Records the variables that a node loads and sets in this scope.
   void analyze(Node& node);
   void analyze_all(const Stmts& nodes);
   void analyze_macro(const MacroBody& macro);
-  void store_target(Node& target);  // of a loop
+  void store_target(Node& target);  // target of a loop
   void declare_parameter(const std::string& name);
 
   std::optional<Slot> find(const std::string& name) const;  // seen from this scope
@@ -54,11 +54,11 @@ class Symbols {
   Symbols* outer_;
   FunctionVariables* function_;
   int level_;
-  std::map<std::string, Source> sources_;  // of the variables that this scope has
+  std::map<std::string, Source> sources_;  // for the variables of this scope
   std::set<std::string> stores_;
 };
 
-// Whether the nodes load a name before anything in them sets it.
+// Returns whether the nodes load a name before they set it.
 bool uses_undeclared(const Stmts& nodes, const std::string& name);
 
 }  // namespace dpo::text::jinja

@@ -16,19 +16,19 @@ struct TemplateNode;
 struct Rendered {
   std::string text;
   std::vector<std::pair<std::size_t, std::size_t>>
-      generated;  // what generation blocks wrote, in bytes of the text
+      generated;  // text of generation blocks, as [begin, end) in bytes
 };
 
-// A rendering that failed, and where.
+// Thrown by a rendering that fails, with the position.
 class RenderError : public Failure {
  public:
   RenderError(Position position, std::string message, bool by_template)
       : Failure(std::move(message)), at(position), raised(by_template) {}
   Position at;
-  bool raised;  // by raise_exception
+  bool raised;  // true if raise_exception was called
 };
 
-// Immutable; render may be called from many threads at once.
+// A parsed template. It is immutable; render may be called from many threads at once.
 class Template {
  public:
   explicit Template(const std::string& source);  // throws SyntaxError

@@ -31,7 +31,7 @@ bool is_escaped(const Value& value) { return value.is_markup(); }
 bool is_odd(const Value& value) { return equal(calculate(value, Arithmetic::kModulo, 2), 1); }
 bool is_even(const Value& value) { return equal(calculate(value, Arithmetic::kModulo, 2), 0); }
 
-// Python looks the value up in a dict, so it must be hashable.
+// Returns whether a filter has this name. Python looks the value up in a dict, so it must be hashable.
 bool is_filter(const Value& value) {
   hash_of(value);
   return value.is_string() && find_filter(value.string());
@@ -42,7 +42,7 @@ bool is_test(const Value& value) {
   return value.is_string() && find_test(value.string());
 }
 
-// What has both a length and items.
+// Returns whether the value has both a length and items.
 bool is_sequence(const Value& value) {
   return value.is_string() || value.is_sequence() || value.is_dict() || value.is_undefined() ||
          object_as<RangeObject>(value);

@@ -13,7 +13,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-// soft_str: markup stays markup.
+// Implements soft_str: markup stays markup.
 Value soft(const Value& value) { return value.is_string() ? value : Value(str(value)); }
 
 Value call_method(const Value& text, const char* name, Values arguments = {}) {
@@ -83,7 +83,7 @@ Value filter_indent(Arguments& arguments) {
     indention = calculate(" ", Arithmetic::kMultiply, given[1]).string();
   const bool markup = given[0].is_markup();
   std::string out;
-  const std::string with_newline = text + "\n";  // as Jinja2 does, for the last line
+  const std::string with_newline = text + "\n";  // Jinja2 adds one for the last line
   bool first_line = true;
   for (const std::string_view line : split_lines(with_newline)) {
     charge_text(out.size(), line.size() + indention.size());
@@ -152,7 +152,7 @@ Value filter_safe(Arguments& arguments) {
 }
 
 std::string quote_url(const Value& value, bool for_query) {
-  constexpr std::size_t kLongest = 3;  // %20
+  constexpr std::size_t kLongest = 3;  // length of an escape such as %20
   const std::string text = str(value);
   charge(text.size(), kLongest);
   std::string out;
@@ -226,7 +226,7 @@ Value filter_tojson(Arguments& arguments) {
   return to_json(given[0], style);
 }
 
-// They exist in Jinja2, but their results are of no use to a chat: HTML of links, random items, wrapped
+// Throws for filters of Jinja2 whose results are of no use in a chat: HTML links, random items, wrapped
 // lines.
 Value filter_not_supported(Arguments&) { throw Failure("this filter of Jinja2 is not supported"); }
 

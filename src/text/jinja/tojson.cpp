@@ -10,7 +10,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-// json.dumps of Python.
+// Writes JSON like Python's json.dumps.
 class JsonWriter {
  public:
   explicit JsonWriter(const JsonStyle& style) : style_(style) {}

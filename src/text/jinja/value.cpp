@@ -140,7 +140,7 @@ const Dict::Entry* Dict::search(const Key& key) const {
 
 const Value* Dict::find(const Value& key) const {
   if (key.is_string()) return find(std::string_view(key.string()));
-  hash_of(key);  // refuses what is not hashable, also for an empty dict
+  hash_of(key);  // throws for a key that is not hashable, also for an empty dict
   const Entry* entry = search(key);
   return entry ? &entry->second : nullptr;
 }

@@ -1,5 +1,5 @@
-// jinja: chat templates, rendered as Jinja2 does. A value of a template is what the Python library would have
-// there.
+// text/jinja renders chat templates as Jinja2 does. A value of a template corresponds to a Python
+// value.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ class Value;
 using Values = std::vector<Value>;
 
 enum class Kind : std::uint8_t {
-  kMissing,    // a variable that has no value yet; no expression has it as its result
+  kMissing,    // a variable that has no value yet; never the result of an expression
   kUndefined,  // prints as nothing; most other uses of it are errors
   kNone,
   kBool,
@@ -35,26 +35,26 @@ enum class Kind : std::uint8_t {
   kObject,  // functions, macros, loops, namespaces, iterators
 };
 
-// Where an undefined value came from, for the error of whoever uses it.
+// The origin of an undefined value, for the error message at its use.
 struct Undefined {
   std::string hint;   // the whole message, or empty
-  std::string owner;  // the type whose attribute was asked for, or empty: a variable
+  std::string owner;  // type whose attribute was requested, or empty for a variable
   std::string name;
 
   std::string message() const;
 };
 
-// UTF-8. Markup is what `|safe` and `|escape` make: HTML, to which other text is added with &, < and >
-// escaped.
+// A UTF-8 text. Markup is HTML made by `|safe` and `|escape`; other text added to it gets &, < and > escaped.
 struct Text {
   std::string bytes;
   bool markup = false;
 };
 
-// Immutable (except for the objects in it) and cheap to copy; copies may be used by many threads.
+// A value of a template. It is immutable (except for its objects) and cheap to copy. Copies may be used by
+// many threads.
 class Value {
  public:
-  Value() = default;  // none
+  Value() = default;  // makes none
   Value(std::string text, bool markup = false);
   Value(std::string_view text) : Value(std::string(text)) {}
   Value(const char* text) : Value(std::string(text)) {}
@@ -68,7 +68,7 @@ class Value {
 
   static Value list(Values items);
   static Value tuple(Values items);
-  static Value group(Value grouper, Value list);  // a tuple with these attributes, as `groupby` makes
+  static Value group(Value grouper, Value list);  // tuple with these attributes, as in `groupby`
   static Value missing();
   static Value undefined(Undefined origin);
 
@@ -81,31 +81,31 @@ class Value {
   bool is_dict() const { return kind_ == Kind::kDict; }
   bool is_object() const { return kind_ == Kind::kObject; }
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
-  // As in Python, true and false are integers.
+  // True for bool too, because Python's bool is an int.
   bool is_integer() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integer() || kind_ == Kind::kFloat; }
 
-  // The value must be of that kind.
-  std::int64_t integer() const { return int_; }  // also of a bool
+  // The accessors require a value of their kind.
+  std::int64_t integer() const { return int_; }  // also for a bool
   double number() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(int_); }
   const std::string& string() const { return get<Text>().bytes; }
   bool is_markup() const { return is_string() && get<Text>().markup; }
-  const Values& items() const;  // of a list or tuple
-  bool is_group() const;        // a tuple made by group()
+  const Values& items() const;  // for a list or tuple
+  bool is_group() const;        // true for a tuple made by group()
   const Dict& dict() const { return get<Dict>(); }
   Object& object() const { return *static_cast<Object*>(const_cast<void*>(pointer_.get())); }
   const Undefined& origin() const { return get<Undefined>(); }
 
-  // The member of a dict with this key, or nullptr; nullptr also if this is no dict.
+  // Returns the member of a dict with this key, or nullptr. Also returns nullptr if this is not a dict.
   const Value* find(std::string_view key) const;
 
-  // How deep lists, dicts and iterators are nested: 0 for what contains no other values.
+  // Returns how deep lists, dicts and iterators are nested, and 0 for a value that contains no others.
   std::uint32_t depth() const;
 
   bool is_same_as(const Value& other) const;  // Python's `is`
 
-  // The same value, whose copies are not counted: valid as long as this one. Threads that render one template
-  // would wait for each other to count its literals.
+  // Returns a copy without a reference count, valid as long as this value. Otherwise threads that render one
+  // template would contend for the counts of its literals.
   Value borrowed() const;
 
  private:
@@ -122,7 +122,7 @@ class Value {
   std::shared_ptr<const void> pointer_;
 };
 
-// A dict in the order of insertion. Its keys are hashable values; equal keys are one key (1, 1.0 and true).
+// A dict in order of insertion. Its keys are hashable values, and equal keys such as 1, 1.0 and true are one.
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
@@ -145,21 +145,21 @@ class Dict {
   const Entry* search(const Key& key) const;
 
   std::vector<Entry> entries_;
-  std::unordered_multimap<std::size_t, std::size_t> index_;  // by hash; only of dicts with many keys
+  std::unordered_multimap<std::size_t, std::size_t> index_;  // by hash; only for dicts with many keys
   std::uint32_t depth_ = 1;
 };
 
-// What else a value can be; see objects.h. Objects can change, so they live in one rendering only.
+// Base of the other values; see objects.h. Objects can change, so each belongs to one rendering.
 class Object {
  public:
   virtual ~Object() = default;
   virtual std::string type_name() const = 0;
   virtual std::string repr() const = 0;
   virtual std::uint32_t depth() const { return 0; }
-  virtual std::optional<std::size_t> length() { return std::nullopt; }  // of what has a len()
+  virtual std::optional<std::size_t> length() { return std::nullopt; }  // for types with len()
 };
 
-// A template that does something wrong, before the evaluator adds where.
+// An error of a template. The evaluator adds the position.
 class Failure : public std::exception {
  public:
   explicit Failure(std::string message) : message_(std::move(message)) {}
@@ -169,10 +169,10 @@ class Failure : public std::exception {
   std::string message_;
 };
 
-// Values of JSON: order of keys, integers and floats are kept. An integer beyond 64 bits, or nesting deeper
-// than kMaxDepth, is a Failure; so is text that is not JSON.
+// Parses JSON and keeps the order of keys, integers and floats. Throws Failure for text that is not JSON, an
+// integer beyond 64 bits, or nesting deeper than kMaxDepth.
 Value parse_json(std::string_view text);
 
-inline constexpr std::uint32_t kMaxDepth = 200;  // of nested lists and dicts
+inline constexpr std::uint32_t kMaxDepth = 200;  // maximum nesting of lists and dicts
 
 }  // namespace dpo::text::jinja
