@@ -1,5 +1,5 @@
-# dpo_cuda_architectures(VARIABLE ARCHITECTURE...): VARIABLE becomes these CUDA architectures, 9.0 as 90a: with Hopper's own
-# products, which plain 90 leaves out. Code of 90a runs on no newer GPU, so 90 still means PTX of 9.0 too.
+# dpo_cuda_architectures(VARIABLE ARCHITECTURE...) sets VARIABLE to these CUDA architectures, with 90a for 9.0: plain 90
+# lacks Hopper's own matmul instructions. Code for 90a runs on no newer GPU, so 90 also adds PTX of 9.0.
 function(dpo_cuda_architectures variable)
   set(architectures ${ARGN})
   list(TRANSFORM architectures REPLACE "^90$" "90a-real;90-virtual")

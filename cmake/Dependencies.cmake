@@ -1,6 +1,6 @@
-# The third-party libraries, as imported targets. They are defined here, by a header and library names, instead of
-# by find_package: these libraries' package files differ between distributions (names of targets), and CMake 4
-# rejects some. The folder that `./run deps` creates is searched first, then the system.
+# Defines the third-party libraries as imported targets. They are found by a header and library names instead of by
+# find_package, because the package files of these libraries differ between distributions (names of targets), and CMake
+# 4 rejects some. The folder that `./run deps` creates is searched first, then the system.
 
 set(DPO_DEPS "$ENV{DPO_DEPS}" CACHE PATH "A folder made by ./run deps; empty: the system's libraries")
 if(DPO_DEPS)
@@ -8,7 +8,7 @@ if(DPO_DEPS)
 endif()
 
 # dpo_dependency(TARGET HEADER some/header.h [LIBRARIES name ...] NAME name PACKAGE debian-package)
-# Everything that is not found is reported in one message.
+# All missing dependencies are reported in one message.
 set(dpo_missing "")
 function(dpo_dependency target)
   cmake_parse_arguments(ARG "" "HEADER;NAME;PACKAGE" "LIBRARIES" ${ARGN})
@@ -51,7 +51,7 @@ dpo_dependency(dpo::utf8proc HEADER utf8proc.h LIBRARIES utf8proc NAME utf8proc 
 dpo_dependency(dpo::sentencepiece HEADER sentencepiece_processor.h LIBRARIES sentencepiece NAME SentencePiece PACKAGE libsentencepiece-dev)
 dpo_dependency(dpo::crypto HEADER openssl/evp.h LIBRARIES crypto NAME OpenSSL PACKAGE libssl-dev)
 
-# Open MPI, if it is installed; mpicc knows its folders. Without it, ranks on CPUs cannot communicate.
+# Uses Open MPI if it is installed; mpicc knows its folders. Without it, ranks on CPUs cannot communicate.
 find_program(DPO_MPICC mpicc)
 mark_as_advanced(DPO_MPICC)
 if(DPO_MPICC)
@@ -71,8 +71,8 @@ if(DPO_MPICC)
   endif()
 endif()
 
-# libcurl, if it is installed: without it nothing is downloaded from the Hugging Face hub. Never with DPO_DEPS: a libcurl of
-# the system brings its own OpenSSL, and the folder is for machines without network.
+# Uses libcurl if it is installed. Without it, nothing is downloaded from the Hugging Face hub. DPO_DEPS excludes it,
+# because the system's libcurl brings its own OpenSSL, and the folder is for machines without a network.
 if(NOT DPO_DEPS)
   find_path(DPO_CURL_INCLUDE curl/curl.h)
   find_library(DPO_CURL_LIBRARY curl)
@@ -87,8 +87,9 @@ if(NOT DPO_DEPS)
   endif()
 endif()
 
-# cpp-httplib, if it is installed: without it there is no dpo serve. Distributions split it into a header and a library: the header
-# must be compiled with the settings of that library (its .pc file has them), since they change the layout of its classes.
+# Uses cpp-httplib if it is installed. Without it, there is no dpo serve. Distributions split it into a header and a
+# library. The header must be compiled with the settings of the library (from its .pc file), because they change the
+# layout of its classes.
 find_path(DPO_HTTPLIB_INCLUDE httplib.h)
 find_library(DPO_HTTPLIB_LIBRARY cpp-httplib)
 mark_as_advanced(DPO_HTTPLIB_INCLUDE DPO_HTTPLIB_LIBRARY)

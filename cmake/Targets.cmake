@@ -1,10 +1,11 @@
-# One target per folder of src/. A folder names what it may use; its unit test links the whole of the
-# folder with only that, so a dependency that the design does not allow fails to link.
+# Defines one target per folder of src/. A folder names the folders that it may use. Its unit test links the whole
+# folder with only those, so a dependency that the design does not allow fails to link.
 
 function(dpo_compile_options target)
-  # No -Wrestrict: g++ 12 sees an overlap in every "literal" + std::string (its bug 105651). No -Wsubobject-linkage: it
-  # mistakes a source file in a unity build for a header. No -Wpsabi: on ARM it reports a change of the ABI in GCC 10.
-  # -Werror=switch everywhere: a switch over an enumeration must have a case for each enumerator, or a default.
+  # -Wno-restrict: g++ 12 reports an overlap in every "literal" + std::string (its bug 105651). -Wno-subobject-linkage:
+  # g++ mistakes a source file in a unity build for a header. -Wno-psabi: on ARM it reports a change of the ABI in GCC
+  # 10.
+  # -Werror=switch: a switch over an enumeration must have a case for each enumerator, or a default.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Werror=switch $<$<BOOL:${DPO_WERROR}>:-Werror>>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict -Wno-subobject-linkage -Wno-psabi>)
@@ -14,7 +15,7 @@ function(dpo_compile_options target)
   endif()
 endfunction()
 
-# Test programs contain the options of the sanitizers.
+# Adds the sanitizers' options to a test program.
 function(dpo_sanitizer_options target)
   if(DPO_SANITIZE)
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitizers.cpp)
@@ -22,7 +23,7 @@ function(dpo_sanitizer_options target)
 endfunction()
 
 # dpo_library(NAME SOURCES a.cpp ... USES dpo_base ...)
-# A folder that uses dpo::torch gets its headers precompiled.
+# Precompiles the headers of a folder that uses dpo::torch.
 function(dpo_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -35,15 +36,15 @@ function(dpo_library name)
 endfunction()
 
 if(TARGET dpo::torch)
-  # Precompiles, once, the headers that most users of LibTorch include.
+  # Precompiles the headers that most users of LibTorch include, once for all folders.
   add_library(dpo_torch_headers STATIC ${PROJECT_SOURCE_DIR}/cmake/torch_headers.cpp)
   target_link_libraries(dpo_torch_headers PUBLIC dpo::torch)
   dpo_compile_options(dpo_torch_headers)
   target_precompile_headers(dpo_torch_headers PRIVATE ${PROJECT_SOURCE_DIR}/cmake/torch_headers.h)
 endif()
 
-# dpo_embed(VARIABLE FOLDER folder NAMESPACE dpo::x HEADER x/y.h): VARIABLE becomes a source file with every file of a folder, built
-# into the program; adding, editing or removing one rebuilds it.
+# dpo_embed(VARIABLE FOLDER folder NAMESPACE dpo::x HEADER x/y.h) sets VARIABLE to a source file that embeds every file
+# of a folder into the program. Adding, editing or removing one rebuilds it.
 function(dpo_embed variable)
   cmake_parse_arguments(ARG "" "FOLDER;NAMESPACE;HEADER" "" ${ARGN})
   file(GLOB_RECURSE names RELATIVE ${ARG_FOLDER} CONFIGURE_DEPENDS ${ARG_FOLDER}/*)
@@ -60,7 +61,7 @@ function(dpo_embed variable)
   set(${variable} ${source} PARENT_SCOPE)
 endfunction()
 
-# dpo_program(NAME SOURCES main.cpp USES ...): an executable in the build folder itself.
+# dpo_program(NAME SOURCES main.cpp USES ...) adds an executable in the build folder itself.
 function(dpo_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -72,7 +73,7 @@ endfunction()
 
 add_custom_target(dpo_unit_tests)
 
-# dpo_test(FOLDER SOURCES a_test.cpp ...): the unit tests of src/FOLDER, one executable.
+# dpo_test(FOLDER SOURCES a_test.cpp ...) adds the unit tests of src/FOLDER as one executable.
 function(dpo_test folder)
   cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
   string(REPLACE "/" "_" suffix ${folder})
@@ -82,7 +83,8 @@ function(dpo_test folder)
   target_link_libraries(${name} PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,dpo_${suffix}> GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE DPO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   dpo_compile_options(${name})
-  # The code of a test runs once: optimizing it takes longer than running it. What it tests is in the library, as it is shipped.
+  # The code of a test runs once, so optimizing it takes longer than running it. The tested code is in the library, as
+  # it is shipped.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   dpo_sanitizer_options(${name})
   get_target_property(used dpo_${suffix} LINK_LIBRARIES)
@@ -95,9 +97,10 @@ function(dpo_test folder)
   add_dependencies(dpo_unit_tests ${name})
 endfunction()
 
-# What every test gets. Its models are tiny, so each process computes with one thread: more would only wait for each
-# other. It does not see the user's device files and MLflow server, and downloads nothing. PROCESSORS: how many processes it runs at once;
-# LONG: not in the short list (./run test). The time-out ends what hangs; how busy the machine is must not decide whether a test passes.
+# Sets the properties of every test. The models of tests are tiny, so each process computes with one thread: more
+# threads would only wait for each other. A test does not see the user's device files and MLflow server, and downloads
+# nothing. PROCESSORS is the number of processes that it runs at once. LONG excludes it from the short list (./run
+# test). The time-out ends only tests that hang, since a busy machine must not fail a test.
 function(dpo_test_properties name)
   cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
   if(NOT ARG_PROCESSORS)
@@ -113,29 +116,29 @@ function(dpo_test_properties name)
     ENVIRONMENT "OMP_NUM_THREADS=1;DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR};XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/no_config;HF_HUB_OFFLINE=1;MLFLOW_TRACKING_URI=;$<$<TARGET_EXISTS:dpo_faults>:DPO_FAULTS=$<TARGET_FILE:dpo_faults>>")
 endfunction()
 
-# dpo_tests_first(NAME...): tests that take a minute or more, started first so that none runs alone at the end.
+# dpo_tests_first(NAME...) starts tests that take a minute or more first, so that none runs alone at the end.
 function(dpo_tests_first)
   set_tests_properties(${ARGN} PROPERTIES COST 100)
 endfunction()
 
-# dpo_test_of_ranks(NAME): one such test at a time, since the processes of two would compete for the cores; they are started first,
-# so that they are not left over at the end, one after another.
+# dpo_test_of_ranks(NAME) runs one such test at a time, since the processes of two would compete for the cores. They are
+# started first, so that they do not run alone at the end.
 function(dpo_test_of_ranks name)
   set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ranks)
   dpo_tests_first(${name})
 endfunction()
 
-# dpo_script_test(NAME LABEL label [LONG] [PROCESSORS n] [TIMEOUT s] COMMAND ...): a test that is a script. It finds the
-# program in the variable DPO_PROGRAM, and exits with status 77 if it cannot run here; ctest then lists it as skipped. If
-# DPO_TEST_ALL is set in the environment, it runs all its cases, otherwise only some of each kind.
+# dpo_script_test(NAME LABEL label [LONG] [PROCESSORS n] [TIMEOUT s] COMMAND ...) adds a test that is a script. The
+# script finds the program in the variable DPO_PROGRAM. If it cannot run here, it exits with status 77, and ctest lists
+# it as skipped. It runs all its cases if DPO_TEST_ALL is set in the environment, otherwise only some of each kind.
 function(dpo_script_test name)
   cmake_parse_arguments(ARG "LONG" "LABEL;TIMEOUT;PROCESSORS" "COMMAND" ${ARGN})
   add_test(NAME ${name} COMMAND ${ARG_COMMAND})
   dpo_test_properties(${name} ${ARGN})
 endfunction()
 
-# dpo_python_test(NAME script.py ARGUMENT... [LONG] [PROCESSORS n] [TIMEOUT s]): the same, run by the Python of the test
-# environment.
+# dpo_python_test(NAME script.py ARGUMENT... [LONG] [PROCESSORS n] [TIMEOUT s]) adds a script test that runs with the
+# Python of the test environment.
 function(dpo_python_test name script)
   cmake_parse_arguments(ARG "LONG" "PROCESSORS;TIMEOUT" "" ${ARGN})
   set(properties "")

@@ -1,6 +1,6 @@
-# LibTorch as the target dpo::torch, and Arrow as dpo::arrow, straight from their folders.
-# LibTorch's own package file is not used: if LibTorch was built with CUDA, it requires a whole CUDA toolkit, even
-# on a machine without a GPU that links only the CPU part.
+# Defines LibTorch as the target dpo::torch, and Arrow as dpo::arrow, straight from their folders. LibTorch's own
+# package file is not used: if LibTorch was built with CUDA, it requires a whole CUDA toolkit, even on a machine without
+# a GPU that links only the CPU part.
 
 set(LIBTORCH "$ENV{LIBTORCH}" CACHE PATH "A libtorch folder or a Python's torch folder; empty: built without")
 file(STRINGS ${PROJECT_SOURCE_DIR}/versions.env dpo_tested_torch REGEX "^TORCH_VERSION=")
@@ -16,16 +16,16 @@ if(LIBTORCH)
     endif()
   endforeach()
   add_library(dpo::torch INTERFACE IMPORTED GLOBAL)
-  # It contains headers of other projects too (such as fmt, of another version than the library we link): with
-  # -idirafter all other headers are found first.
+  # LibTorch's folder also contains headers of other projects (such as another version of fmt than the one we link).
+  # With -idirafter, all other headers are found first.
   target_compile_options(dpo::torch INTERFACE
     "SHELL:-idirafter \"${LIBTORCH}/include\"" "SHELL:-idirafter \"${LIBTORCH}/include/torch/csrc/api/include\"")
-  # g++ 13 sees a copy out of bounds where LibTorch's autograd functions list their inputs.
+  # g++ 13 reports an out-of-bounds copy where LibTorch's autograd functions list their inputs.
   target_compile_options(dpo::torch INTERFACE
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
   target_link_libraries(dpo::torch INTERFACE ${LIBTORCH}/lib/libtorch_cpu.so ${LIBTORCH}/lib/libc10.so)
-  # at::parallel_for is a template in its headers; compiled without OpenMP it runs on one thread. The threads must be
-  # LibTorch's own: its OpenMP, if it comes with one, not a second one.
+  # at::parallel_for is a template in LibTorch's headers, and runs on one thread if compiled without OpenMP. It must use
+  # the OpenMP library that comes with LibTorch, if there is one, and not a second one.
   file(GLOB dpo_openmp ${LIBTORCH}/lib/libgomp*.so*)
   if(NOT dpo_openmp)
     find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -33,11 +33,11 @@ if(LIBTORCH)
   endif()
   target_compile_options(dpo::torch INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-fopenmp>")
   target_link_libraries(dpo::torch INTERFACE ${dpo_openmp})
-  # Its libraries find each other; the linker need not search for them.
+  # LibTorch's libraries find each other, so the linker need not search for them.
   target_link_options(dpo::torch INTERFACE -Wl,--allow-shlib-undefined)
 endif()
 
-# The CUDA version of this build: 13 for 13.0; 0: none; -1: unknown.
+# CUDA version of this build: 13 for 13.0; 0: none; -1: unknown.
 set(dpo_cuda_of_build 0)
 set(dpo_own_kernels OFF)
 if(DPO_CUDA)
@@ -48,7 +48,7 @@ if(DPO_CUDA)
   if(NOT dpo_device_allocator)
     message(FATAL_ERROR "DPO_CUDA=ON needs LibTorch 2.9 or newer; LIBTORCH=${LIBTORCH} is older.")
   endif()
-  # No symbol refers to libtorch_cuda, but it registers its kernels when it is loaded, so it must stay linked.
+  # No symbol refers to libtorch_cuda, but the library registers its kernels when it is loaded, so it must stay linked.
   target_link_libraries(dpo::torch INTERFACE
     -Wl,--no-as-needed ${LIBTORCH}/lib/libtorch_cuda.so ${LIBTORCH}/lib/libc10_cuda.so -Wl,--as-needed)
   set(dpo_cuda_of_build -1)
@@ -57,8 +57,8 @@ if(DPO_CUDA)
     set(dpo_cuda_of_build ${CMAKE_MATCH_1})
   endif()
 
-  # Without nvcc, LibTorch's operators replace our kernels, and several GPUs communicate over MPI: LibTorch's NCCL headers
-  # need those of a CUDA toolkit.
+  # Without nvcc, LibTorch's operators replace our kernels, and several GPUs communicate over MPI, because LibTorch's
+  # NCCL headers need those of a CUDA toolkit.
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)

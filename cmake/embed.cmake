@@ -1,4 +1,5 @@
-# Writes OUTPUT, a C++ source file that defines embedded_files() of HEADER in NAMESPACE: the text of FILES (paths below FOLDER).
+# Writes OUTPUT, a C++ source file that defines embedded_files() of HEADER in NAMESPACE: the paths below FOLDER and the
+# texts of FILES.
 set(source "// Written by embed.cmake.
 #include \"${HEADER}\"
 

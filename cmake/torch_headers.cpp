@@ -1,1 +1,1 @@
-// Empty: its target exists to compile torch_headers.h once.
+// This file is empty because its target only precompiles torch_headers.h.

@@ -1,4 +1,5 @@
-// What most files that use LibTorch include. Keep it to what many need: every file pays for all of it.
+// Precompiled headers of LibTorch and the standard library. Add only headers that many files need, because
+// every file that uses LibTorch loads all of them.
 #pragma once
 
 #include <ATen/Context.h>

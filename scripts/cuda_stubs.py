@@ -1,10 +1,10 @@
 """Makes `import torch` work in the test environment of a machine without a GPU.
 
 The torch wheel's Python module is linked with cuBLAS, cuDNN, NCCL and more (about 2 GB of wheels), which it
-does not use without a GPU. For each of them that is missing this writes a stub library with the symbols that
-the loader needs, and a Python module that loads the stubs; a .pth file makes every Python of the environment
-run that module when it starts. Only the test environment sees the stubs: the program is linked only with the
-CPU part of LibTorch. A call into a stub ends the process with a message.
+does not use without a GPU. For each missing one, this script writes a stub library with the symbols that the
+loader needs. It also writes a Python module that loads the stubs, and a .pth file that makes every Python of the
+environment run that module when it starts. Only the test environment sees the stubs: the program is linked only
+with the CPU part of LibTorch. A call into a stub ends the process with a message.
 
 Usage: cuda_stubs.py TORCH_FOLDER SITE_PACKAGES   (writes nothing if no library is missing)
 """
@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# How the names of NVIDIA's libraries and functions begin. The driver (libcuda) gets no stub: torch loads it to find
-# out whether there is a GPU.
+# Prefixes of the names of NVIDIA's libraries and functions. The driver (libcuda) gets no stub, because torch loads it
+# to find out whether there is a GPU.
 NVIDIA = re.compile(r"(cu|nccl|nv)")
 DRIVER = re.compile(r"libcuda\.so")
 

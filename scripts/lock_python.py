@@ -2,7 +2,7 @@
 
     python3 scripts/lock_python.py      after a version in versions.env has changed; needs the network and a recent pip
 
-The hashes come from pip's dry run, one for each supported kind of machine and version of Python.
+The hashes come from dry runs of pip, one for each supported kind of machine and version of Python.
 """
 
 import json
@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ["TORCH_PACKAGES", "TORCH_CPU_PACKAGES", "TORCH_GPU_PACKAGES", "ARROW_PACKAGES", "BUILDER_PACKAGES", "TEST_PACKAGES"]
 MACHINES = ["x86_64", "aarch64"]
-PYTHONS = ["3.11.2", "3.12.3", "3.13.5"]  # of Debian 12, Ubuntu 24.04, Debian 13
-GLIBC = 36  # of Debian 12, the oldest supported system; wheels for older versions work too
+PYTHONS = ["3.11.2", "3.12.3", "3.13.5"]  # of Debian 12, Ubuntu 24.04 and Debian 13
+GLIBC = 36  # glibc 2.36 of Debian 12, the oldest supported system; wheels for older versions work too
 
 
 def pinned() -> list[str]:
-    """NAME==VERSION of every package, read as the shell reads them."""
+    """Returns NAME==VERSION of every package, as the shell reads versions.env."""
     script = f'source "{ROOT / "versions.env"}"; echo ' + " ".join(f'"${name}"' for name in LISTS)
     return sorted(set(subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout.split()))
 
@@ -30,7 +30,7 @@ def platforms(machine: str) -> list[str]:
 
 
 def asked(packages: list[str], machine: str, python: str) -> dict[str, str]:
-    """The hash of the file that pip would install of each package."""
+    """Returns the hash of the file that pip would install for each package."""
     options = [word for name in platforms(machine) for word in ("--platform", name)]
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.json")

@@ -1,4 +1,6 @@
-"""Writes src/text/jinja/unicode_tables.h: where Python's str differs from the general category and utf8proc's case."""
+"""Writes src/text/jinja/unicode_tables.h: the characters for which Python's str differs from the general category and
+from utf8proc's case.
+"""
 import unicodedata
 
 CODES = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
@@ -38,10 +40,10 @@ assert unicodedata.unidata_version == "14.0.0", "run this with Python 3.11"
 print("// Made by scripts/python_unicode.py; do not edit.\n#pragma once\n\nnamespace dpo::text::jinja {\n")
 print("struct CodeRange {\n  char32_t first, last;\n};\n")
 print("struct SpecialCase {\n  char32_t code;\n  const char32_t *upper, *title;\n};\n\n// clang-format off")
-print_ranges("kOtherDigits", "isdigit(), besides Nd", lambda c, g: c.isdigit() and g != "Nd")
-print_ranges("kNumericLetters", "isnumeric(), besides Nd, Nl and No", lambda c, g: c.isnumeric() and g[0] == "L")
-print_ranges("kOtherLower", "islower(), besides Ll", lambda c, g: c.islower() and g != "Ll")
-print_ranges("kOtherUpper", "isupper(), besides Lu", lambda c, g: c.isupper() and g != "Lu")
+print_ranges("kOtherDigits", "isdigit(), other than Nd", lambda c, g: c.isdigit() and g != "Nd")
+print_ranges("kNumericLetters", "isnumeric(), other than Nd, Nl and No", lambda c, g: c.isnumeric() and g[0] == "L")
+print_ranges("kOtherLower", "islower(), other than Ll", lambda c, g: c.islower() and g != "Ll")
+print_ranges("kOtherUpper", "isupper(), other than Lu", lambda c, g: c.isupper() and g != "Lu")
 special = [c for c in map(chr, CODES) if len(c.upper()) > 1 or len(c.title()) > 1]
 print_array("SpecialCase", "kSpecialCases", "Characters whose upper case has more than one, in order",
             [f"{{0x{ord(c):x}, {literal(c.upper())}, {literal(c.title())}}}" for c in special])

@@ -25,7 +25,7 @@ STYLE = """
     .other { fill: #656c76; }
   }
 """
-# Title, note, and the heading in docs/benchmarks.md whose table is drawn.
+# Title, note and heading in docs/benchmarks.md of each table that is drawn.
 PANELS = [
     ("Two CPU cores: preference pairs per second (longer is better)",
      "Pythia-70M shape, 64 pairs of HH per step, AdamW, live reference",
@@ -37,7 +37,7 @@ PANELS = [
 
 
 def pairs_per_second(heading):
-    """{first column: pairs/s} of the first table below a heading."""
+    """Returns {first column: pairs/s} of the first table below a heading."""
     lines = (ROOT / "docs" / "benchmarks.md").read_text().split(f"## {heading}\n", 1)[1].splitlines()
     table = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: not line.startswith("|"), lines))
     header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]

@@ -1,7 +1,9 @@
-"""Writes src/text/unicode_data.cpp: character classes as the `tokenizers` library sees them.
+"""Writes src/text/unicode_data.cpp: the character classes of the `tokenizers` library.
 
-The library mixes Unicode versions (its regular expressions, its standard library and its normal forms each follow
-another one), and a distribution's PCRE2 and utf8proc follow yet others. So this asks the library itself for the classes. Usage: .deps/venv/bin/python scripts/unicode_ranges.py >src/text/unicode_data.cpp
+The library mixes Unicode versions: its regular expressions, its standard library and its normal forms each follow a
+different one. A distribution's PCRE2 and utf8proc follow yet others. This script therefore asks the library itself.
+
+Usage: .deps/venv/bin/python scripts/unicode_ranges.py >src/text/unicode_data.cpp
 """
 
 import unicodedata
@@ -38,7 +40,7 @@ def word():
 
 
 def newer(category):
-    """What this category has gained since Unicode 14, the oldest that a supported PCRE2 knows."""
+    """Returns the characters added to this category since Unicode 14, the oldest version of a supported PCRE2."""
     assert unicodedata.unidata_version == "14.0.0", "run this with Python 3.11"
     return {c for c in matched(rf"\p{{{category}}}") if unicodedata.category(chr(c)) == "Cn"}
 

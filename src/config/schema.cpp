@@ -258,7 +258,8 @@ std::vector<Field> adapter_fields() {
             "Also train the norm of each of a matrix's rows (DoRA)."),
       field("adapter.modules_to_save", kAdapter, &A::modules_to_save, Effect::result, "[]",
             texts("a list of modules such as [lm_head]", 0),
-            "Modules to train as a whole, besides the adapter: ends of their names. They are saved with it."),
+            "Modules to train as a whole, in addition to the adapter: ends of their names. They are saved "
+            "with it."),
       field("adapter.rank_pattern", kAdapter, &A::rank_pattern, Effect::result, "{}",
             map_of("a map of whole numbers from 1 to 65536 such as {q_proj: 32}", module, between(1, 65536)),
             "Other ranks for some modules: ends of their names, or regular expressions. Those that match one "

@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
-ordered_json row_of(const Conversation& talk) {  // a ranking of one response
+ordered_json row_of(const Conversation& talk) {  // a ranking with one response
   return {{"prompt", talk.request.prompt}, {"responses", {talk.reply}}, {"scores", {1}}};
 }
 
@@ -28,7 +28,7 @@ void write_rows(const fs::path& path, const std::vector<Row>& rows) {
   write_file(path, lines);
 }
 
-// A byte-level tokenizer with a token for each word of the task; other words are split into bytes.
+// Returns a byte-level tokenizer with one token for each word of the task. Other words are split into bytes.
 ordered_json tokenizer() {
   ordered_json vocabulary;
   const auto add = [&](const std::string& name) { vocabulary.emplace(name, vocabulary.size()); };

@@ -18,7 +18,7 @@ constexpr std::array kRejections = {Judgement::rude, Judgement::unhelpful, Judge
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-// What the customer said, without the markers of a dialogue.
+// Returns the customer's words without the markers of a dialogue.
 std::string request_of(const Request& request) {
   const std::string_view marker = "Human: ";
   const std::string& prompt = request.prompt;
@@ -26,7 +26,8 @@ std::string request_of(const Request& request) {
   return prompt.substr(begin, prompt.find("\n\n", begin) - begin);
 }
 
-// A reply on one line of a terminal: an untrained model generates anything, control characters too.
+// Returns a reply on one line of a terminal. An untrained model generates anything, including control
+// characters.
 std::string shortened(const std::string& reply) {
   constexpr std::size_t kMost = 62;
   std::string line;

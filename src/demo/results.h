@@ -16,31 +16,31 @@ struct JudgedReply {
   Judgement judgement = Judgement::garbled;
 };
 
-// A model's replies to the held-out requests, one each.
+// A model's replies to the held-out requests, one for each.
 struct Stage {
   std::string key;    // in JSON: init, sft, dpo
-  std::string title;  // for people: "before SFT"
+  std::string title;  // display name, such as "before SFT"
   std::vector<JudgedReply> replies;
 
   double share(Judgement judgement) const;
 };
 
 struct Results {
-  std::vector<Request> requests;   // the held-out ones
+  std::vector<Request> requests;   // held out
   std::array<Stage, 3> stages;     // before SFT, after SFT, after DPO
   double heldout_accuracy = 0;     // reward accuracy of DPO's last evaluation
-  std::int64_t heldout_pairs = 0;  // that it is of
+  std::int64_t heldout_pairs = 0;  // number of pairs behind heldout_accuracy
   double seconds = 0;
-  std::string commands;  // that repeat the demonstration
+  std::string commands;  // commands that repeat the demonstration
 };
 
-// {"heldout_accuracy", "accepted": {"init", "sft", "dpo"}, "seconds"}
+// Returns {"heldout_accuracy", "accepted": {"init", "sft", "dpo"}, "seconds"}.
 std::string to_json(const Results& results);
 
-// The table and a few samples, for a terminal.
+// Returns the table and a few samples, for a terminal.
 std::string to_text(const Results& results);
 
-// The same with curves, as an HTML page. `sft` and `dpo` are the metrics of the two runs.
+// Returns the results with curves as an HTML page. `sft` and `dpo` are the metrics of the two runs.
 std::string to_html(const Results& results, const report::MetricLog& sft, const report::MetricLog& dpo);
 
 }  // namespace dpo::demo

@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMarker = ".dpo-demo";  // in a folder that a demonstration created
+constexpr const char* kMarker = ".dpo-demo";  // marks a folder that a demonstration created
 
-// A path as a value of an override.
+// Returns a path as the value of an override, quoted if needed.
 std::string value_of(const fs::path& path) {
   constexpr std::string_view kPunctuation = "/-._";
   const std::string text = path.string();
@@ -91,13 +91,13 @@ std::vector<std::string> dpo_arguments(const fs::path& folder, bool lora) {
                                "eval_every=320",
                                "lr_schedule=linear",
                                "warmup_steps=10"};
-  // Low-rank changes of so small a model are not enough, so its head is trained too; the likelihood of the
-  // chosen replies keeps Adam from garbage.
+  // Low-rank changes are not enough for such a small model, so its head is trained too. The likelihood of the
+  // chosen replies (loss.alpha) keeps Adam from producing garbage.
   if (lora)
     return common + std::vector<std::string>{"adapter=lora", "adapter.modules_to_save=[embed_out]",
                                              "optimizer=AdamW", "lr=1e-3", "loss.alpha=1"};
-  // SGD: Adam and RMSprop move every weight by about the learning rate, even those of tokens that have no
-  // part in a preference, and a model this small then generates garbage.
+  // SGD is used because Adam and RMSprop move every weight by about the learning rate, including those of
+  // tokens that play no part in a preference. A model this small then generates garbage.
   return common + std::vector<std::string>{"optimizer=SGD", "lr=0.2"};
 }
 

@@ -41,7 +41,8 @@ constexpr std::array<std::string_view, 3> kRude = {" What now?", " Not again.", 
 constexpr std::array<std::string_view, 3> kUnhelpful = {" Ask someone else.", " Maybe tomorrow.",
                                                         " No idea."};
 
-// Random choices without the distributions of the standard library, which differ between implementations.
+// Makes random choices without the distributions of the standard library, whose results differ between
+// implementations.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -73,7 +74,7 @@ std::vector<Order> all_orders() {
   return orders;
 }
 
-// The order with one detail changed.
+// Returns the order with one detail changed.
 Order misheard(const Order& order, Random& random) {
   Order wrong = order;
   while (wrong == order) {
@@ -91,7 +92,7 @@ Request make_request(const Order& order, Random& random) {
   return {order, "\n\nHuman: " + fill(random.one_of(kRequests), order) + "\n\nAssistant:"};
 }
 
-// Rude, unhelpful, or the good reply with a detail misheard.
+// Returns a rude or an unhelpful reply, or the good reply with one detail misheard.
 std::string bad_reply(std::string_view courteous, const Order& order, Random& random) {
   switch (random.below(3)) {
     case 0: return std::string(random.one_of(kRude));
@@ -100,7 +101,7 @@ std::string bad_reply(std::string_view courteous, const Order& order, Random& ra
   }
 }
 
-// Mixed quality: four of ten replies are good.
+// Returns a reply of mixed quality: four of ten are good.
 std::string some_reply(const Order& order, Random& random) {
   const std::string_view form = random.one_of(kCourteous);
   return random.below(10) < 4 ? fill(form, order) : bad_reply(form, order, random);
@@ -115,7 +116,8 @@ Preference make_preference(const Request& request, Random& random) {
   return {request, fill(form, request.order), bad_reply(form, request.order, random)};
 }
 
-// The order in a reply of this form, with any details. Every form names the details in this order.
+// Returns the order in a reply of this form, with any details. Every form has name, count, colour and thing
+// in this order.
 std::optional<Order> read_order(std::string_view form, std::string_view reply) {
   Order order;
   std::array details = {&order.name, &order.count, &order.colour, &order.thing};

@@ -1,5 +1,5 @@
-// demo: a small generated preference task: a shop's customers ask, and the preferred reply is courteous and
-// gets the order right. A rule checks that, so what training changes can be counted.
+// demo: generates a small preference task. A shop's customers ask, and the preferred reply is courteous and
+// gets the order right. A rule checks that, so the effect of training can be counted.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace dpo::demo {
 
-// What a customer wants, and a reply has to get right.
+// A customer's wish, which a reply must repeat correctly.
 struct Order {
   std::string name, count, colour, thing;
 
@@ -33,8 +33,8 @@ struct Preference {
   std::string chosen, rejected;
 };
 
-// The data to train on and to test with. No order is in two of the lists, except that the held-out
-// conversations and preferences answer the same requests.
+// Training and test data. No order is in two of the lists, except that the held-out conversations and
+// preferences answer the same requests.
 struct Task {
   std::vector<Conversation> conversations, held_out_conversations;
   std::vector<Preference> preferences, held_out_preferences;
@@ -44,18 +44,18 @@ struct TaskSizes {
   std::size_t conversations = 0, preferences = 0, held_out = 0;
 };
 
-// A seed gives the same task on every machine. There are 15,360 orders.
+// Generates the task, the same one for a seed on every machine. There are 15,360 possible orders.
 Task make_task(const TaskSizes& sizes, std::uint64_t seed);
 
-// The rule accepts a reply, or rejects it for a reason.
+// The rule's verdict on a reply: accepted, or the reason why not.
 enum class Judgement { accepted, rude, unhelpful, wrong_order, garbled };
 
-// Only one of the courteous sentences, exactly, with the customer's name and order is accepted.
+// Accepts only an exact copy of one of the courteous sentences, with the customer's name and order.
 Judgement judge(const Order& order, std::string_view reply);
 
 std::string_view name_of(Judgement judgement);
 
-// The words of the task as a byte-level tokenizer splits them: with the space before them.
+// Returns the words of the task as a byte-level tokenizer splits them: with the space before them.
 std::vector<std::string> words_of_task();
 
 }  // namespace dpo::demo

@@ -16,9 +16,9 @@
 namespace dpo::http {
 namespace {
 
-constexpr std::size_t kLongestBody = 256u << 20;  // of an answer that no sink takes: a list of files
+constexpr std::size_t kLongestBody = 256u << 20;  // bytes of an answer without a sink (a list of files)
 
-// What the callbacks of a request share.
+// State that the callbacks of a request share.
 struct Exchange {
   const Request& request;
   const BodySink& sink;
@@ -27,12 +27,12 @@ struct Exchange {
   std::int64_t sent = 0;
 };
 
-// "Name: value", or the status line that begins the headers.
+// Parses "Name: value", or the status line that begins the headers.
 void add_header(Answer& answer, std::string_view line) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r' || line.back() == ' '))
     line.remove_suffix(1);
   if (line.starts_with("HTTP/")) {
-    answer = {};  // of an answer such as 100 before this one
+    answer = {};  // discards an interim answer, such as status 100
     const std::size_t space = line.find(' ');
     answer.status = space == line.npos ? 0 : std::atoi(std::string(line.substr(space)).c_str());
     return;
@@ -85,14 +85,14 @@ std::size_t give_body(char* into, std::size_t, std::size_t size, void* pointer) 
   }
 }
 
-// libcurl sends the body again where a connection was closed before its first byte.
+// libcurl sends the body again if a connection was closed before the first byte of the answer.
 int seek_body(void* pointer, curl_off_t offset, int origin) {
   if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
   static_cast<Exchange*>(pointer)->sent = offset;
   return CURL_SEEKFUNC_OK;
 }
 
-// Called about once per second or more often; anything but 0 ends the request.
+// libcurl calls this about once per second or more often. A nonzero result ends the request.
 int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Exchange& exchange = *static_cast<Exchange*>(pointer);
   if (exchange.request.ends_on_stop && stop_requested())
@@ -103,7 +103,7 @@ int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 }
 
 NetworkError::Kind kind_of(CURLcode code, CURL* curl) {
-  curl_off_t connected = 0;  // microseconds until then; 0 if it never was
+  curl_off_t connected = 0;  // microseconds until connected; 0 if it never was
   curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME_T, &connected);
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -117,8 +117,8 @@ NetworkError::Kind kind_of(CURLcode code, CURL* curl) {
   }
 }
 
-// Writing to a connection that the other side has closed raises SIGPIPE in this thread, which ends the
-// process unless it is blocked: OpenSSL does that below older versions of libcurl.
+// Blocks SIGPIPE in this thread. OpenSSL under older versions of libcurl raises it when it writes to a
+// connection that the other side has closed, and unblocked it ends the process.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -146,7 +146,7 @@ HeaderList headers_of(const Request& request) {
     list = curl_slist_append(list, ("Authorization: Bearer " + request.token).c_str());
   for (const auto& [name, value] : request.headers)
     list = curl_slist_append(list, (name + ": " + value).c_str());
-  if (request.upload) list = curl_slist_append(list, "Expect:");  // no wait for the status 100
+  if (request.upload) list = curl_slist_append(list, "Expect:");  // do not wait for status 100
   return {list, curl_slist_free_all};
 }
 
@@ -175,7 +175,7 @@ Answer Connection::send(const Request& request, const BodySink& sink) {
   constexpr long kConnectSeconds = 10, kSlow = 100;  // bytes per second
   const WithoutSigpipe blocked;
   CURL* const curl = handle_->curl;
-  curl_easy_reset(curl);  // keeps the connections
+  curl_easy_reset(curl);  // keeps open connections
   Exchange exchange{request, sink, {}, {}, 0};
   const HeaderList headers = headers_of(request);
   const auto set = [curl](CURLoption option, auto value) { curl_easy_setopt(curl, option, value); };

@@ -1,4 +1,4 @@
-// For builds without libcurl.
+// Stubs for builds without libcurl.
 #include "http/http.h"
 
 namespace dpo::http {

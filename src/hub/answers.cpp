@@ -39,7 +39,7 @@ bool is_sound(const HubFile& file) {
          (file.sha256.empty() || is_hex(file.sha256, 64));
 }
 
-// The file that an item of a tree describes; nullopt for a folder.
+// Returns the file that an item of a tree describes, or nullopt for a folder.
 std::optional<HubFile> file_of(const json& item, const std::string& origin) {
   const auto reject = [&](const char* what) -> UserError {
     return UserError(fmt::format("{}: a list of files was expected: {}", origin, what));
@@ -68,7 +68,7 @@ std::optional<int> number_after(const std::string& text, std::string_view name) 
   return value;
 }
 
-// How long the hub asks to wait: Retry-After, or the end of the period that its limit is for.
+// Returns the seconds that the hub asks to wait: Retry-After, or the rest of the rate limit's period.
 std::optional<int> asked_to_wait(const http::Answer& answer) {
   if (const auto seconds = number_after(answer.header("retry-after"), "")) return seconds;
   const std::string limit = answer.header("ratelimit");  // "api";r=0;t=55

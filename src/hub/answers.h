@@ -1,4 +1,4 @@
-// What the hub answers: lists of files, headers, refusals.
+// Parses the hub's answers: lists of files, headers, refusals.
 #pragma once
 
 #include <cstdint>
@@ -12,66 +12,66 @@
 
 namespace dpo::hub {
 
-// A file of a repository.
+// One file of a repository on the hub.
 struct HubFile {
-  std::string path;  // below the repository's root; never leaves it
+  std::string path;  // relative to the repository's root; never leaves it
   std::int64_t size = 0;
-  std::string blob_id;   // the SHA-1 that git gives the file, or the file that points to a large one
-  std::string sha256{};  // of a large file (LFS), else ""
+  std::string blob_id;   // git's SHA-1 of the file, or of its LFS pointer file
+  std::string sha256{};  // of a large file (LFS), else empty
   std::string xet_hash{};
 
   const std::string& hash() const { return sha256.empty() ? blob_id : sha256; }
 };
 
-// The commit in an answer of /api/models/ID/revision/REVISION. What is not such an answer is a UserError;
-// `origin` is the address that it came from.
+// Returns the commit in an answer of /api/models/ID/revision/REVISION. Throws UserError if `json` is not such
+// an answer. `origin` is the answer's address, for messages.
 std::string parse_commit(std::string_view json, const std::string& origin);
 
-// The files in a page of /api/models/ID/tree/COMMIT. Names that would leave the repository's folder are a
-// UserError.
+// Returns the files in a page of /api/models/ID/tree/COMMIT. Throws UserError if a name would leave the
+// repository's folder.
 std::vector<HubFile> parse_tree(std::string_view json, const std::string& origin);
 
-// The list of a commit's files as the Python client caches it: trees/COMMIT.json. nullopt if it cannot be
-// used.
+// Reads and writes a commit's list of files as the Python client caches it (trees/COMMIT.json). Reading
+// returns nullopt if the list cannot be used.
 std::optional<std::vector<HubFile>> parse_cached_tree(std::string_view json);
 std::string print_cached_tree(const std::vector<HubFile>& files);
 
-// The address of the next page in a header Link; "" if this page is the last.
+// Returns the address of the next page from a Link header, or "" if this page is the last.
 std::string next_page(const std::string& link_header);
 
-// The tag in a header ETag: without W/ and quotes. "" if it cannot be a file's name.
+// Returns the tag of an ETag header without W/ and quotes, or "" if it cannot be a file name.
 std::string normalize_etag(const std::string& header);
 
-// Seconds until request number `failures` + 1, after so many failures; nullopt if another one is pointless.
-// `answer` is null if there was none.
+// Returns the seconds to wait after `failures` failed requests, or nullopt if another request is pointless.
+// `answer` is null if the last request got no answer.
 std::optional<double> seconds_before_retry(int failures, const http::Answer* answer);
 
 enum class Direction { download, upload };
 
-// What a refusal means, and what to do about it.
+// Returns a message that explains a failed request and what to do about it.
 std::string explain_refusal(const http::Answer& answer, const Repository& repository, const std::string& url,
                             bool has_token, Direction direction);
 std::string explain(const http::NetworkError& error, const Repository& repository, const std::string& url,
                     Direction direction);
 
-// The reason that a refusal gives; "" if it gives none.
+// Returns the reason that a refusal gives, or "".
 std::string reason_of(const http::Answer& answer);
 
 inline constexpr const char* kLogIn = "set HF_TOKEN, or log in with 'hf auth login'";
 
-// "model 'org/name'"
+// Returns "model 'org/name'" or "data set 'org/name'".
 std::string describe(const Repository& repository);
 
-// "https://host:port" of an address, in lower case.
+// Returns "https://host:port" of an address, in lower case.
 std::string origin_of(const std::string& url);
 
-// An address for messages: without user and password, and without the query, which may be a signature.
+// Returns an address for messages, without user, password and query, which may be a signature.
 std::string shown_url(const std::string& url);
 
-// The address of a redirect, which may be relative to `url`.
+// Returns the absolute address of a redirect. `location` may be relative to `url`.
 std::string resolve_redirect(const std::string& url, const std::string& location);
 
-// Escapes all but letters, digits and -_.~ (and '/', if it is kept).
+// Percent-escapes all but letters, digits and -_.~ (and '/' if `keep_slashes`).
 std::string escape(std::string_view text, bool keep_slashes);
 
 }  // namespace dpo::hub

@@ -91,7 +91,7 @@ std::optional<std::vector<HubFile>> cached_tree(const Repository& repository, co
 
 void write_tree(const Repository& repository, const std::string& commit, const std::vector<HubFile>& files) {
   try_to_write(tree_path(repository, commit), print_cached_tree(files));
-  // Python's tools call a repository without this folder corrupt.
+  // Python's tools report a repository without this folder as corrupt.
   std::error_code none;
   fs::create_directories(folder_of(repository) / "snapshots", none);
 }
@@ -108,9 +108,9 @@ void link_blob(const Repository& repository, const std::string& commit, const st
   if (fs::exists(link, failed)) return;
   make_folder(link.parent_path());
   const fs::path target = (folder_of(repository) / "blobs" / etag).lexically_relative(link.parent_path());
-  fs::remove(link, failed);  // a link to contents that were removed
+  fs::remove(link, failed);  // may be a link to contents that were removed
   fs::create_symlink(target, link, failed);
-  // A file system without links; the Python client does the same.
+  // The file system has no links. The Python client moves the file in this case too.
   if (failed == std::errc::operation_not_permitted || failed == std::errc::operation_not_supported ||
       failed == std::errc::function_not_supported)
     fs::rename(folder_of(repository) / "blobs" / etag, link, failed);

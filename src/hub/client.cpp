@@ -38,7 +38,7 @@ std::string Client::token_for(const std::string& url) const {
   return origin == origin_of(endpoint_) || is_of_hugging_face(origin) ? token_ : "";
 }
 
-// A signal ends the wait.
+// A stop signal ends the wait early, by throwing Stopped.
 void Client::sleep_for(double seconds) const {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
@@ -57,7 +57,7 @@ void Client::wait_for_other(const std::string& path) {
 
 void Client::wait_or_throw(int failures, const http::Answer* answer, const http::NetworkError* failed,
                            const std::string& url) {
-  // A network that has worked may work again.
+  // Retries an unreachable host only if the hub has answered before.
   const bool hopeless = failed && (failed->kind == http::NetworkError::Kind::certificate ||
                                    (failed->kind == http::NetworkError::Kind::unreachable && !reached_));
   const auto seconds = hopeless ? std::nullopt : seconds_before_retry(failures, answer);
@@ -105,7 +105,7 @@ http::Answer Client::send(http::Connection& connection, http::Request& request,
       const std::string target = resolve_redirect(request.url, answer.header("location"));
       const std::string origin = origin_of(target);
       if (origin != origin_of(request.url) && origin != origin_of(endpoint_) && !is_of_hugging_face(origin))
-        return answer;  // to a store of large files; what is known about the file is in this answer
+        return answer;  // it leads to a store of large files; the file's metadata is in this answer
       request.url = target;
       continue;
     }

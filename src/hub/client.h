@@ -1,4 +1,4 @@
-// Requests to the hub: with the user's token, redirects, and more attempts where those may help.
+// Sends requests to the hub with the user's token, follows redirects and retries.
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,25 @@
 
 namespace dpo::hub {
 
-// Tells the user about a download or an upload; called from several threads.
+// Callbacks that report a download or an upload to the user. They are called from several threads.
 struct Listener {
-  std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;  // in bytes
+  std::function<void(const std::string& what, std::int64_t done, std::int64_t all)> progress;  // bytes
   std::function<void(const std::string& note)> say;
 };
 
-// The hub cannot be reached, or has a problem: what is in the cache may suffice.
+// Thrown if the hub cannot be reached or fails. The caller may fall back to the cache.
 struct HubUnavailable : UserError {
   using UserError::UserError;
 };
 
-// Where the content of a file is.
+// Location of a file's content.
 struct Location {
-  std::string url;   // often of another host, for a limited time
-  std::string etag;  // the name of its content in the cache
+  std::string url;   // often on another host, and valid for a limited time
+  std::string etag;  // the content's name in the cache
   std::int64_t size = 0;
 };
 
-// The hub refuses to be written to; what that means depends on the account.
+// Thrown if the hub denies write access. What the user can do depends on the account.
 struct NoAccess {
   http::Answer answer;
 };
@@ -42,37 +42,37 @@ class Client {
  public:
   Client(Repository repository, const Listener& listener, Direction direction = Direction::download);
 
-  // Sends a request, with the token, and follows redirects that stay on the hub: `request.url` becomes the
-  // last address. Failures that may pass are tried again, unless `once`. Statuses in `expected` are returned;
-  // other refusals and lasting failures are UserErrors that say what to do, or NoAccess.
+  // Sends a request with the token and follows redirects that stay on the hub; `request.url` becomes the last
+  // address. Transient failures are retried unless `once`. Returns answers whose status is in `expected`.
+  // Other refusals and lasting failures throw UserError with advice, or NoAccess.
   http::Answer send(http::Connection& connection, http::Request& request,
                     std::initializer_list<int> expected = {}, bool once = false);
 
-  // ENDPOINT/api/models/ID/rest, and the address of a file.
+  // Returns ENDPOINT/api/models/ID/rest (or api/datasets), and the address of a file.
   std::string api_url(const std::string& rest) const;
   std::string file_url(const std::string& commit, const std::string& path) const;
   const std::string& endpoint() const { return endpoint_; }
 
-  // The commit of the repository's revision.
+  // Returns the commit of the repository's revision.
   std::string find_commit();
-  // All files of a commit.
+  // Returns all files of a commit.
   std::vector<HubFile> list_files(const std::string& commit);
 
   Location locate(http::Connection& connection, const std::string& commit, const std::string& path);
 
-  // Waits before another attempt, or throws what `failed` means if there should be none. `answer`: null if
-  // there was none.
+  // Waits before the next attempt, or throws an error that explains the failure if there should be none.
+  // `answer` is null if there was none; then `failed` is not.
   void wait_or_throw(int failures, const http::Answer* answer, const http::NetworkError* failed,
                      const std::string& url);
 
-  // The token for a request: hosts other than the hub's never see it.
+  // Returns the token for a request, or "" if the host is neither the endpoint's nor Hugging Face's.
   std::string token_for(const std::string& url) const;
 
-  // Waits a little for another process that downloads a file.
+  // Waits briefly for another process that downloads the same file.
   void wait_for_other(const std::string& path);
 
   const Repository& repository() const { return repository_; }
-  // Ends the requests and waits of all threads, with http::Cancelled.
+  // Set to true to end the requests and waits of all threads with http::Cancelled.
   std::atomic<bool>& cancelled() { return cancelled_; }
 
  private:
@@ -83,10 +83,10 @@ class Client {
   const Listener& listener_;
   Direction direction_;
   std::string endpoint_, token_;
-  std::atomic<bool> reached_ = false;  // there was an answer
+  std::atomic<bool> reached_ = false;  // true once the hub has answered
   std::atomic<bool> cancelled_ = false;
-  std::mutex mutex_;  // of said_
-  std::string said_;  // so that the threads say it once
+  std::mutex mutex_;  // guards said_
+  std::string said_;  // the last note, so that several threads print it only once
 };
 
 }  // namespace dpo::hub

@@ -7,11 +7,12 @@
 
 namespace dpo::hub {
 
-// The hash by which the hub knows a file's content, computed piece by piece: SHA-256 of a large file, git's
-// SHA-1 of a small one.
+// Computes the hash by which the hub identifies a file's content, piece by piece: SHA-256 for a large file,
+// git's SHA-1 for a small one.
 class ContentHash {
  public:
-  // `expected`: 64 hexadecimal digits for SHA-256, others for SHA-1. `size`: of the file.
+  // `expected` selects the hash: 64 hexadecimal digits mean SHA-256, anything else SHA-1. `size` is the
+  // file's size in bytes.
   ContentHash(std::string expected, std::int64_t size);
   ~ContentHash();
   ContentHash(const ContentHash&) = delete;
@@ -19,7 +20,7 @@ class ContentHash {
 
   void add(std::string_view bytes);
   void restart();
-  // Once, after all bytes; restart() makes it usable again.
+  // Must be called at most once, after all bytes; restart() makes the object usable again.
   std::string finish();
   bool matches();
 
@@ -30,7 +31,7 @@ class ContentHash {
   std::int64_t size_;
 };
 
-// Git's SHA-1 of a file's content, by which the hub knows a small file.
+// Returns git's SHA-1 of a file's content, by which the hub identifies a small file.
 std::string git_sha1(std::string_view content);
 
 }  // namespace dpo::hub

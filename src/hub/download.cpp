@@ -23,18 +23,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kConnections = 8;
-constexpr std::int64_t kChunk = 8 << 20;      // one request
-constexpr std::int64_t kAhead = 16 * kChunk;  // received before what precedes it, and kept in memory
+constexpr std::int64_t kChunk = 8 << 20;      // bytes of one request
+constexpr std::int64_t kAhead = 16 * kChunk;  // bytes that may wait in memory for those before them
 
-// The server answers with the whole file although a part was requested.
+// Thrown if the server ignores a range request and answers with the whole file.
 struct NoRanges {};
 
-// "bytes 0-99/1234"
+// True if the answer is a part of the file that begins at `begin`: "content-range: bytes 0-99/1234".
 bool begins_at(const http::Answer& answer, std::int64_t begin) {
   return answer.status == 206 && answer.header("content-range").starts_with(fmt::format("bytes {}-", begin));
 }
 
-// The content of one file, on its way into the cache.
+// Downloads the content of one file into the cache.
 class BlobDownload {
  public:
   BlobDownload(Client& client, const std::string& commit, const HubFile& file, Meter& meter)
@@ -61,7 +61,7 @@ class BlobDownload {
   const HubFile& file_;
   Meter& meter_;
   std::atomic<bool>& cancelled_;
-  std::mutex mutex_;  // of location_
+  std::mutex mutex_;  // guards location_
   Location location_;
   std::atomic<std::int64_t> counted_ = 0;
 };
@@ -92,7 +92,7 @@ void BlobDownload::run(http::Connection& connection) {
                                 to_string(client_.repository()), file_.path, location_.size, file_.size));
   const std::string etag = location_.etag;
   const BlobLock lock(client_.repository(), etag, [&] { client_.wait_for_other(file_.path); });
-  if (link_if_cached(etag)) return;  // by another process, meanwhile
+  if (link_if_cached(etag)) return;  // another process has downloaded it meanwhile
   const fs::path blob = folder_of(client_.repository()) / "blobs" / etag;
   PartialFile partial(blob, file_.hash(), file_.size);
   count(partial.size());
@@ -101,7 +101,7 @@ void BlobDownload::run(http::Connection& connection) {
     if (partial.matches()) break;
     count(-counted_);
     partial.restart();
-    if (attempt == 0) continue;  // the beginning may have been of an earlier download
+    if (attempt == 0) continue;  // the beginning may be left from an earlier download
     partial.remove();
     throw UserError(
         fmt::format("{}: {} was downloaded twice, and its content does not match its hash {}: something "
@@ -118,14 +118,14 @@ void BlobDownload::receive_content(http::Connection& connection, PartialFile& pa
   try {
     return parallel ? receive_in_parallel(partial) : receive(connection, partial.size(), file_.size, append);
   } catch (const NoRanges&) {
-    if (parallel) cancelled_ = false;  // which stopped the other connections
+    if (parallel) cancelled_ = false;  // set when the other connections were stopped
   }
   for (int failures = 1;; ++failures) {
     count(-counted_);
     partial.restart();
     try {
       return receive(connection, 0, file_.size, append);
-    } catch (const NoRanges&) {  // it was interrupted, and cannot be continued
+    } catch (const NoRanges&) {  // interrupted, and the server cannot continue it
       constexpr int kMost = 5;
       const http::NetworkError error(http::NetworkError::Kind::interrupted,
                                      "the server sends only whole files, and the transfer was cut off");
@@ -135,13 +135,13 @@ void BlobDownload::receive_content(http::Connection& connection, PartialFile& pa
   }
 }
 
-// Connections take the next chunk each. What follows the bytes on disk is appended as it arrives, the rest
-// waits in memory.
+// Each connection takes the next chunk. Bytes that follow those on disk are appended as they arrive; other
+// bytes wait in memory.
 void BlobDownload::receive_in_parallel(PartialFile& partial) {
   constexpr std::size_t kPiece = 1u << 20;
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<std::int64_t, std::string> received;  // by where they begin
+  std::map<std::int64_t, std::string> received;  // keyed by their offset
   std::int64_t next = partial.size();
   const auto append_received = [&] {
     for (auto at = received.find(partial.size()); at != received.end(); at = received.find(partial.size())) {
@@ -180,7 +180,7 @@ void BlobDownload::receive_in_parallel(PartialFile& partial) {
       [&](std::size_t) {
         try {
           work();
-        } catch (const http::Cancelled&) {  // another thread has the reason
+        } catch (const http::Cancelled&) {  // another thread throws the reason
         } catch (...) {
           const std::lock_guard guard(mutex);
           cancelled_ = true;
@@ -191,7 +191,7 @@ void BlobDownload::receive_in_parallel(PartialFile& partial) {
       kConnections, 1);
 }
 
-// Bytes `begin` to `end`, in as many requests as it takes.
+// Receives bytes `begin` to `end`, in as many requests as needed.
 void BlobDownload::receive(http::Connection& connection, std::int64_t begin, std::int64_t end,
                            const Take& take) {
   for (int failures = 0; begin < end;) {
@@ -233,8 +233,7 @@ http::Answer BlobDownload::send(http::Connection& connection, std::int64_t begin
   return answer;
 }
 
-// Before another attempt: waits, or asks for the location again, since those of a store of large files are
-// valid for a limited time.
+// Prepares another attempt: waits, or asks for a new location if the old one has expired.
 void BlobDownload::recover(http::Connection& connection, int failures, const http::Answer* answer,
                            const http::NetworkError* failed) {
   constexpr int kMost = 5;
@@ -255,14 +254,14 @@ void check_space(const fs::path& folder, std::int64_t needed) {
         file_size(needed), folder.string(), file_size(static_cast<std::int64_t>(space.available))));
 }
 
-// What other programs leave out of backups.
+// Adds a tag by which other programs leave the folder out of backups.
 void mark_as_cache(const fs::path& folder) try {
   std::error_code none;
   if (fs::exists(folder / "CACHEDIR.TAG", none)) return;
   write_file(folder / "CACHEDIR.TAG",
              "Signature: 8a477f597d28d172789f06886806bc55\n"
              "# This file is a cache directory tag. See https://bford.info/cachedir/\n");
-} catch (const UserError&) {  // in the folder of another user
+} catch (const UserError&) {  // the folder belongs to another user
 }
 
 void download_small(Client& client, const std::string& commit, std::span<const HubFile> files, Meter& meter) {
@@ -275,7 +274,7 @@ void download_small(Client& client, const std::string& commit, std::span<const H
         try {
           for (std::size_t i = next++; i < files.size() && !cancelled; i = next++)
             BlobDownload(client, commit, files[i], meter).run(connection);
-        } catch (const http::Cancelled&) {  // another thread has the reason
+        } catch (const http::Cancelled&) {  // another thread throws the reason
         } catch (...) {
           cancelled = true;
           throw;

@@ -1,4 +1,4 @@
-// Downloads of file contents into the cache.
+// Downloads file contents into the cache.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace dpo::hub {
 
-// Counts the bytes of a download that has several threads.
+// Counts the bytes of a download or an upload that uses several threads.
 class Meter {
  public:
   Meter(const Listener& listener, std::string what, std::int64_t all)
       : listener_(listener), what_(std::move(what)), all_(all) {}
 
-  void add(std::int64_t bytes);  // negative: bytes that have to be downloaded again
+  void add(std::int64_t bytes);  // negative for bytes that must be transferred again
 
  private:
   const Listener& listener_;
@@ -26,9 +26,9 @@ class Meter {
   std::mutex mutex_;
 };
 
-// Makes the files of a commit part of its snapshot: contents that are in the cache are linked, others are
-// downloaded, on several connections at once, and checked against their hashes. What an interrupted download
-// has got stays in the cache and is used by the next.
+// Adds the files of a commit to its snapshot. Contents in the cache are linked; others are downloaded on
+// several connections and checked against their hashes. Partial downloads stay in the cache, and the next
+// call continues them.
 void download_files(Client& client, const std::string& commit, const std::vector<HubFile>& files,
                     const Listener& listener);
 

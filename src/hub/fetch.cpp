@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reads an index of weights in a snapshot; "" if it is not there.
+// Returns a function that reads an index of weights in a snapshot, or "" if it is not there.
 std::function<std::string(const std::string&)> reader_of(const fs::path& snapshot) {
   return [snapshot](const std::string& name) {
     std::error_code none;
@@ -25,7 +25,7 @@ std::function<std::string(const std::string&)> reader_of(const fs::path& snapsho
   };
 }
 
-// The files in a folder, by their paths in it.
+// Returns the paths of all files in a folder, relative to it.
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code none;
@@ -52,7 +52,7 @@ bool has_weights(const fs::path& snapshot) {
          std::all_of(weights.begin(), weights.end(), has);
 }
 
-// Whether a snapshot can be used, although files of the repository may be missing.
+// Returns true if a snapshot can be used, although files of the repository may be missing.
 bool suffices(const fs::path& snapshot, const Wanted& wanted) {
   switch (wanted.need) {
     case Need::config: return is_in(snapshot, "config.json");
@@ -77,14 +77,14 @@ fs::path snapshot_of(const Repository& repository, const std::string& commit) {
   return folder_of(repository) / "snapshots" / commit;
 }
 
-// What the cache has of a repository.
+// Cached state of a repository.
 struct Cached {
   fs::path snapshot;
-  bool list_known = false;             // the list of the commit's files
-  std::vector<std::string> missing{};  // files of the list that are needed
+  bool list_known = false;             // the list of the commit's files is cached
+  std::vector<std::string> missing{};  // needed files that are not cached
 };
 
-// Nullopt if no commit is cached. Of a data set without data files, its Parquet copy.
+// Returns nullopt if no commit is cached. For a data set without data files, looks at its Parquet copy.
 std::optional<Cached> look_into_cache(const Repository& repository, const Wanted& wanted) {
   const auto commit = cached_commit(repository);
   if (!commit) return std::nullopt;
@@ -102,15 +102,16 @@ std::optional<Cached> look_into_cache(const Repository& repository, const Wanted
 
 bool is_complete(const Cached& cached, const Wanted& wanted) {
   if (wanted.need == Need::config) return suffices(cached.snapshot, wanted);
-  // Python may have downloaded the other kind of weights.
+  // Python may have downloaded weights in the other format.
   if (wanted.need == Need::weights) return has_weights(cached.snapshot);
   if (cached.list_known) return cached.missing.empty();
-  // Python's `tokenizers` caches tokenizer.json alone.
+  // Python's `tokenizers` caches only tokenizer.json.
   return wanted.need == Need::tokenizer && has_tokenizer(cached.snapshot) &&
          is_in(cached.snapshot, "tokenizer_config.json");
 }
 
-// Whether the cache has to do, and does: of a data set, no file of a known list may be missing.
+// Returns true if the cached files can be used without the hub. A data set whose list of files is cached must
+// be complete.
 bool is_usable(const std::optional<Cached>& cached, const Wanted& wanted) {
   if (!cached) return false;
   return cached->list_known && wanted.need == Need::data ? cached->missing.empty()
@@ -160,7 +161,7 @@ std::vector<HubFile> list_files(const Repository& repository, const std::string&
   return tree;
 }
 
-enum class Follow { branch, cache };  // the newest commit, or the cached one if there is one
+enum class Follow { branch, cache };  // the newest commit; the cached one if there is one
 
 fs::path download(const Repository& repository, const Wanted& wanted, const Listener& listener,
                   Follow follow);
@@ -192,7 +193,7 @@ fs::path download(const Repository& repository, const Wanted& wanted, const List
   const std::vector<HubFile> needed = needed_files(tree, wanted, reader_of(snapshot));
   if (needed.empty() && may_have_parquet_copy(repository, wanted)) {
     fs::path copy = download_parquet_copy(repository, wanted, listener, follow);
-    make_folder(snapshot);  // Python's tools call a branch without a snapshot corrupt
+    make_folder(snapshot);  // Python's tools report a branch without a snapshot as corrupt
     set_branch();
     return copy;
   }
@@ -203,14 +204,14 @@ fs::path download(const Repository& repository, const Wanted& wanted, const List
                     describe(repository)));
   if (wanted.need == Need::weights) check_weights(repository, tree);
   download_files(client, commit, needed, listener);
-  // The files of an index are known once it is there.
+  // The weight files are known only once their index is there.
   if (wanted.need == Need::weights)
     download_files(client, commit, needed_files(tree, wanted, reader_of(snapshot)), listener);
   set_branch();
   return snapshot;
 }
 
-// The hub could not be asked about a name, which may have been meant as that of a folder.
+// Returns the message for a name that may mean a folder, when the hub could not be asked about it.
 std::string not_here(RepositoryKind kind, const std::string& name, const std::string& problem) {
   if (kind == RepositoryKind::Dataset) return problem + "; or give a file or folder instead of a name";
   const std::string near = did_you_mean_folder(name);
@@ -218,7 +219,7 @@ std::string not_here(RepositoryKind kind, const std::string& name, const std::st
                      problem);
 }
 
-// A name that is not a file or folder of this machine.
+// Returns the repository that a name means, or nullopt if it is a file or folder of this machine.
 std::optional<Repository> on_the_hub(RepositoryKind kind, const std::string& name) {
   std::error_code none;
   const auto repository = parse_repository(kind, name);
@@ -238,7 +239,7 @@ void add_commits(Commits& commits, const Repository& repository, const Wanted& w
   std::optional<std::vector<HubFile>> tree = cached_tree(repository, commits[name]);
   try {
     if (!tree && can_download()) tree = list_files(repository, commits[name], listener);
-  } catch (const HubUnavailable&) {  // fetch_missing uses the cache, or says so
+  } catch (const HubUnavailable&) {  // fetch_missing uses the cache or reports it
   }
   if (tree && needed_files(*tree, wanted, [](const std::string&) { return ""; }).empty())
     add_commits(commits, parquet_copy_of(repository), wanted, listener);

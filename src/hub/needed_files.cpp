@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 12> kSmallFiles = {"config.json",        
                                                           "added_tokens.json",  "chat_template.jinja",
                                                           "chat_template.json", "adapter_config.json"};
 
-// The files that an index of weights names. What is wrong with it is reported when the weights are read.
+// Returns the files that an index of weights lists. Errors in it are reported when the weights are read.
 std::set<std::string> files_of_index(const std::string& text) {
   const auto index = parse_json(text);
   std::set<std::string> files;

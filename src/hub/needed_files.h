@@ -1,4 +1,4 @@
-// Which files of a repository dpo needs.
+// Selects the files of a repository that dpo needs.
 #pragma once
 
 #include <functional>
@@ -9,32 +9,33 @@
 
 namespace dpo::hub {
 
-// What a repository is needed for. The small files of a model (config.json, tokenizer, chat template) are
-// downloaded together. An adapter is a model too.
+// Purpose of a download. The small files of a model (config.json, tokenizer, chat template) are downloaded
+// together. An adapter counts as a model.
 enum class Need { config, tokenizer, weights, data };
 
-// Chooses the data files among all files of a repository.
+// Selects the data files among all files of a repository.
 using ChooseData = std::function<std::vector<std::string>(const std::vector<std::string>& paths)>;
 
 struct Wanted {
   Need need = Need::weights;
-  ChooseData choose{};  // with Need::data
+  ChooseData choose{};  // for Need::data
 };
 
-// Whether a model needs a file besides its weights.
+// Returns true for a model's files other than weights: configuration, tokenizer, chat templates.
 bool is_small_model_file(const std::string& path);
 
-// model.safetensors, model-00001-of-00002.safetensors or their index.
+// Returns true for model.safetensors, model-00001-of-00002.safetensors and their index.
 bool is_safetensors_file(const std::string& path);
 
-// The names of the files with a model's weights, in the order in which transformers looks for them:
-// safetensors, else PyTorch's, never both; an index comes before its files; else those of an adapter. Empty
-// if there are none. `has`: whether a file exists; `read`: the text of an index, "" if it is not there yet.
+// Returns the names of a model's weight files, in the order in which transformers looks for them:
+// safetensors, else PyTorch's (never both), else those of an adapter. An index comes before its files. Empty
+// if there are none. `has` tells whether a file exists; `read` returns the text of an index, or "" if it is
+// not there yet.
 std::vector<std::string> weight_files(const std::function<bool(const std::string& name)>& has,
                                       const std::function<std::string(const std::string& name)>& read);
 
-// Those files of a list that are wanted; of weights in several files only the index, if `read` has not got
-// it.
+// Returns the files of a list that are wanted. Of sharded weights only the index is returned until `read` can
+// return its text.
 std::vector<HubFile> needed_files(const std::vector<HubFile>& files, const Wanted& wanted,
                                   const std::function<std::string(const std::string& name)>& read);
 

@@ -44,8 +44,8 @@ bool is_running(const std::string& process) {
   return id > 0 && (::kill(id, 0) == 0 || errno != ESRCH);
 }
 
-// Whether a process may still write a file: one of this machine that runs, or one elsewhere that has written
-// it in the last minutes, which is longer than any wait between two attempts.
+// Returns true if a process may still write a file: a running one of this machine, or one of another machine
+// that wrote to it in the last minutes, which is longer than any wait between two attempts.
 bool may_be_in_use(const fs::path& file, const std::string& host, const std::string& process) {
   if (host == this_host()) return is_running(process);
   constexpr auto kLongestWait = std::chrono::minutes(15);
@@ -64,8 +64,8 @@ std::optional<fs::path> find_partial(const fs::path& blob) {
     if (!name.starts_with(prefix) || !name.ends_with(kEnding)) continue;
     const std::size_t random = name.rfind('-');
     const std::size_t process = random == name.npos ? name.npos : name.rfind('-', random - 1);
-    if (process == name.npos || process < prefix.size()) continue;  // the Python client's
-    // In a cache that several users share, each of them can give such a name to a link.
+    if (process == name.npos || process < prefix.size()) continue;  // a file of the Python client
+    // In a shared cache, any user can give such a name to a link.
     if (!may_write_to(at->path(), Owner::this_user)) continue;
     if (!may_be_in_use(at->path(), name.substr(prefix.size(), process - prefix.size()),
                        name.substr(process + 1, random - process - 1)))
@@ -87,7 +87,7 @@ PartialFile::~PartialFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-// Only one of several processes that want it can rename it.
+// If several processes want the file, only one of them can rename it.
 void PartialFile::open_leftover() {
   const auto found = find_partial(blob_);
   if (!found || ::access(found->c_str(), R_OK | W_OK) != 0) return;
@@ -142,7 +142,7 @@ void PartialFile::restart() {
 
 void PartialFile::finish() {
   if (!sync_to_disk(descriptor_)) fail("sync");
-  // Where locks do not work, another process may have finished it too.
+  // Without working locks, another process may have finished the same file.
   std::error_code none;
   if (::rename(path_.c_str(), blob_.c_str()) != 0 && !fs::exists(blob_, none)) fail("rename");
 }

@@ -9,17 +9,17 @@
 
 namespace dpo::hub {
 
-// What is left of an interrupted download of `blob`, next to it, and no process writes any more.
-// Files of other users and links are not used.
+// Returns an interrupted download of `blob`, next to it, that no process writes any more. Files of other
+// users and links are not used.
 std::optional<std::filesystem::path> find_partial(const std::filesystem::path& blob);
 
-// A download on disk: always the beginning of the content, so that it can be continued whatever ended it.
-// No other process writes this file, even where locks do not work, and it is never made shorter: another
-// process may have opened it under an earlier name. Failures (a full disk) are UserErrors.
+// A download on disk. It always holds the beginning of the content, so it can be continued however it ended.
+// No other process writes this file, even where locks do not work. It is never truncated, because another
+// process may have opened it under an earlier name. Failures (such as a full disk) throw UserError.
 class PartialFile {
  public:
-  // BLOB.HOST-PID-RANDOM.incomplete: new, or an interrupted download's, which it renames. Its bytes are added
-  // to the hash.
+  // Creates BLOB.HOST-PID-RANDOM.incomplete, or renames an interrupted download to it and adds its bytes to
+  // the hash.
   PartialFile(std::filesystem::path blob, const std::string& expected_hash, std::int64_t whole_size);
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
@@ -28,8 +28,8 @@ class PartialFile {
   std::int64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
   void append(std::string_view bytes);
-  void restart();                             // with an empty file
-  bool matches() { return hash_.matches(); }  // once, when it is whole
+  void restart();                             // starts over with an empty file
+  bool matches() { return hash_.matches(); }  // once, when the file is complete
   void finish();                              // syncs it to disk and renames it to the blob
   void remove();
 

@@ -20,8 +20,8 @@
 namespace dpo::hub {
 namespace {
 
-constexpr long kPatience = 120;  // seconds; a commit takes a while
-constexpr int kAttempts = 5;     // to commit while others do
+constexpr long kPatience = 120;  // seconds; a commit can take long
+constexpr int kAttempts = 5;     // attempts to commit while others commit
 constexpr const char* kCard = "README.md";
 const http::Headers kJson = {{"Content-Type", "application/json"}};
 
@@ -73,7 +73,7 @@ class Push {
   std::string explain(const NoAccess& refused);
 
  private:
-  // What the next commit changes.
+  // Changes of the next commit.
   struct Changes {
     std::vector<LocalFile> large;
     std::vector<CommitFile> files;
@@ -121,7 +121,7 @@ void Push::create_repository() {
   const http::Answer answer =
       post(client_.endpoint() + "/api/repos/create",
            print_new_repository(id.substr(0, slash), id.substr(slash + 1), options_.is_private), {409});
-  require_private();  // also one that somebody else has just created
+  require_private();  // checks also a repository that another user has just created
   if (!answer.is_success()) return;
   const std::string found = visibility();
   say(fmt::format("created the {}model {}/{}", found.empty() ? "" : found + " ", client_.endpoint(), id));
@@ -151,7 +151,8 @@ void Push::create_branch() {
     say(fmt::format("created the branch '{}'", revision));
 }
 
-// The newest commit of the branch; what is missing is created, once the files are known to be whole.
+// Returns the newest commit of the branch. Creates the repository and the branch if missing, but only after
+// all files were hashed, so that a damaged file creates nothing.
 std::string Push::open_repository() {
   http::Request request{.url = client_.api_url("revision/" + escape(client_.repository().revision, false)),
                         .patience_s = kPatience};
@@ -165,14 +166,14 @@ std::string Push::open_repository() {
   return client_.find_commit();
 }
 
-// README.md on the hub; "" if there is none.
+// Returns the hub's README.md, or "" if there is none.
 std::string Push::read_card(const std::string& commit) {
   http::Request request{.url = client_.file_url(commit, kCard), .patience_s = kPatience};
   const http::Answer answer = client_.send(connection_, request, {404});
   return answer.is_success() ? answer.body : "";
 }
 
-// A card that was written or edited by hand stays.
+// Leaves out README.md if the one on the hub was written or edited by hand.
 void Push::keep_edited_card(const std::string& card) {
   if (options_.replaces_any_card || card.empty() || options_.is_unchanged(card)) return;
   const std::size_t removed = std::erase_if(files_, [](const LocalFile& file) { return file.path == kCard; });
@@ -183,7 +184,7 @@ void Push::keep_edited_card(const std::string& card) {
         kCard));
 }
 
-// A name with a typo must not replace somebody's model.
+// Protects other models from a mistyped name.
 void Push::keep_other_model(const std::string& card, const std::vector<HubFile>& there,
                             const Changes& changes) {
   const bool changes_model =
@@ -229,7 +230,7 @@ Push::Changes Push::find_changes(const std::vector<HubFile>& there) {
       say(fmt::format("{} is not pushed: the repository's .gitignore excludes it", file.path));
       continue;
     }
-    if (wish->second.large && file.size > 0) {  // the store has no empty contents
+    if (wish->second.large && file.size > 0) {  // the LFS store cannot hold empty contents
       if (wish->second.hash == file.sha256) continue;
       changes.large.push_back(file);
       changes.files.push_back({file.path, {file.sha256, file.size}});
@@ -243,7 +244,7 @@ Push::Changes Push::find_changes(const std::vector<HubFile>& there) {
   return changes;
 }
 
-// What is to be changed after `commit`. A UserError if that is somebody else's.
+// Returns the changes that follow `commit`. Throws UserError if the branch has a model that dpo did not push.
 Push::Changes Push::allowed_changes(const std::string& commit) {
   const std::string card = read_card(commit);
   keep_edited_card(card);
@@ -261,15 +262,14 @@ http::Answer Push::commit(const Changes& changes, const std::string& parent, std
                         .upload = http::upload_of(body),
                         .patience_s = kPatience};
   url = request.url;
-  http::Connection
-      fresh;  // on one that is kept, libcurl sends a request again if it closes without an answer
+  http::Connection fresh;  // libcurl may send a request again on a kept connection, and commit twice
   return client_.send(fresh, request, {}, true);
 }
 
 Pushed Push::run() {
   std::string newest = open_repository();
   Pushed pushed;
-  // If the answer to a commit is lost, or is a failure, only another look shows whether it was made.
+  // After a lost or failed answer, only a new look at the branch shows whether the commit was made.
   for (int failures = 0;;) {
     const Changes changes = allowed_changes(newest);
     if (changes.files.empty() && changes.removed.empty()) {
@@ -310,7 +310,7 @@ std::string Push::explain(const NoAccess& refused) {
   Account account;
   try {
     account = parse_account(client_.send(connection_, request, {}, true).body);
-  } catch (const http::NetworkError&) {  // the refusal is the news
+  } catch (const http::NetworkError&) {  // the refusal itself is reported below
   }
   const std::string tokens = client_.endpoint() + "/settings/tokens";
   if (account.role == "read")

@@ -1,4 +1,4 @@
-// Messages for requests that fail.
+// Builds the messages for failed requests.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -18,7 +18,7 @@ bool is_allowed(char c) {
   return is_ascii_letter(c) || is_ascii_digit(c) || c == '-' || c == '_' || c == '.' || c == '/';
 }
 
-// As in git. It becomes a path in the cache.
+// Accepts the revisions that git accepts. The text becomes a path in the cache.
 bool is_revision(const std::string& text) {
   constexpr std::size_t kLongest = 200;
   const auto allowed = [](char c) {
@@ -84,7 +84,7 @@ std::string did_you_mean_folder(const std::string& name) {
   for (const auto& entry : std::filesystem::directory_iterator(has_folder ? parent : ".", none))
     if (has_model(entry.path())) models.push_back(entry.path().filename().string());
   auto near = nearest_name(path.filename().string(), models);
-  // ORG/NAME may well be right: then only NAME itself was meant.
+  // ORG/NAME may be a correct name on the hub, so suggest only a folder called exactly NAME.
   if (path.has_parent_path() && !has_folder && near != path.filename().string()) near.reset();
   return near ? fmt::format("; did you mean '{}'?", (parent / *near).string()) : "";
 }

@@ -34,7 +34,8 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-// A folder that a variable names, with ~, $NAME and ${NAME} in it expanded: job files often keep them.
+// Returns a folder given by a variable, with ~, $NAME and ${NAME} expanded, because job files often contain
+// these unexpanded.
 std::string expanded(const std::string& text) {
   static const std::regex name(R"(\$(?:(\w+)|\{(\w+)\}))");
   std::string path;

@@ -13,12 +13,12 @@ namespace dpo::hub {
 namespace {
 
 constexpr std::size_t kUploads = 4;   // connections at once
-constexpr long kUploadPatience = 60;  // seconds; a store confirms a content after it has written it
-constexpr long kStorePatience = 300;  // it puts the parts together
+constexpr long kUploadPatience = 60;  // seconds; a store confirms a content only after writing it
+constexpr long kStorePatience = 300;  // seconds; the store puts the parts together
 const http::Headers kLfsJson = {{"Accept", "application/vnd.git-lfs+json"},
                                 {"Content-Type", "application/vnd.git-lfs+json"}};
 
-// The store no longer accepts an address, which is valid for a limited time.
+// Thrown if the store no longer accepts an address, because its time limit has passed.
 struct Expired {
   http::Answer answer;
 };
@@ -29,8 +29,8 @@ bool is_expired(const http::Answer& answer) {
 
 LargeObject object_of(const LocalFile& file) { return {file.sha256, file.size}; }
 
-// Calls work(connection, 0) ... work(connection, count - 1), each thread with a connection of its own. The
-// first failure ends them all.
+// Calls work(connection, 0) ... work(connection, count - 1) on several threads, each with its own connection.
+// The first failure ends them all.
 void for_each_on_connections(
     std::size_t count, std::atomic<bool>& cancelled,
     const std::function<void(http::Connection& connection, std::size_t index)>& work) {
@@ -41,7 +41,7 @@ void for_each_on_connections(
         http::Connection connection;
         try {
           for (std::size_t i = next++; i < count && !cancelled; i = next++) work(connection, i);
-        } catch (const http::Cancelled&) {  // another thread has the reason
+        } catch (const http::Cancelled&) {  // another thread throws the reason
         } catch (...) {
           cancelled = true;
           throw;
@@ -50,7 +50,7 @@ void for_each_on_connections(
       kUploads, 1);
 }
 
-// Where the hub wants these contents.
+// Asks the hub where to upload these contents.
 std::map<std::string, UploadPlace> find_places(Client& client, http::Connection& connection,
                                                std::span<const LocalFile> files) {
   std::vector<LargeObject> objects;
@@ -79,7 +79,7 @@ std::map<std::string, UploadPlace> find_places(Client& client, http::Connection&
   return std::move(found.places);
 }
 
-// The content of one file, on its way to the store.
+// Uploads the content of one file to the store.
 class ContentUpload {
  public:
   ContentUpload(Client& client, const LocalFile& file, Meter& meter)
@@ -153,7 +153,7 @@ void ContentUpload::send_parts(http::Connection& connection, const UploadPlace& 
   post(connection, place.url, {}, print_completion(file_.sha256, etags));
 }
 
-// Bytes `begin` to `end`, again where that may help.
+// Sends bytes `begin` to `end`, with retries.
 http::Answer ContentUpload::put(http::Connection& connection, const std::string& url,
                                 const http::Headers& headers, std::int64_t begin, std::int64_t end,
                                 const std::atomic<bool>& cancelled) {

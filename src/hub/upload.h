@@ -1,4 +1,4 @@
-// Uploads of large files to the hub's store (LFS), in one request each or in parts.
+// Uploads large files to the hub's LFS store, each in one request or in parts.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,21 @@
 
 namespace dpo::hub {
 
-// A file of a repository, on this machine.
+// A local file that is to be pushed.
 struct LocalFile {
   std::string path;                 // in the repository
   std::filesystem::path file = {};  // empty: the content is `text`
   std::string text = {};
   std::int64_t size = 0;
-  std::string sha256 = {};  // if it is known; push() checks it
+  std::string sha256 = {};  // empty if unknown; push() checks it
 };
 
-// The content of such a file, open for reading.
+// Reads the content of a LocalFile.
 class ContentReader {
  public:
   explicit ContentReader(const LocalFile& file);
 
-  // Fills all of `into`. A file that ends earlier is a UserError.
+  // Fills all of `into`. Throws UserError if the file ends earlier.
   void read(std::int64_t offset, std::span<char> into) const;
 
  private:
@@ -36,7 +36,7 @@ class ContentReader {
 };
 
 // Sends the contents that the hub does not have, on several connections at once, and returns how many bytes
-// those were. What has arrived stays there, even if this is interrupted.
+// they have. Contents that have arrived stay there, even if this is interrupted.
 std::int64_t upload_contents(Client& client, const std::vector<LocalFile>& files, const Listener& listener);
 
 }  // namespace dpo::hub

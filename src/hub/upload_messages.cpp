@@ -37,7 +37,7 @@ UserError not_a_hub(const std::string& origin, const char* what) {
                                origin, what));
 }
 
-// The list `name` of an answer, whose items are objects.
+// Returns the list `name` of an answer. Throws UserError unless all its items are objects.
 const json& list_in(const json& answer, const char* name, const std::string& origin) {
   if (!answer.is_object() || !answer.contains(name) || !answer[name].is_array())
     throw not_a_hub(origin, "a list is missing");
@@ -46,7 +46,7 @@ const json& list_in(const json& answer, const char* name, const std::string& ori
   return answer[name];
 }
 
-// A number from 0 on, which may be written as text; -1 if it is none.
+// Parses a non-negative number; -1 if the text is not one.
 std::int64_t number_in(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -62,7 +62,8 @@ http::Headers headers_in(const json& action) {
   return headers;
 }
 
-// The hub's own form of an upload in parts: a header chunk_size, and the address of part N as header N.
+// Handles the hub's own form of a multipart upload: a header chunk_size, and the address of part N as header
+// N.
 void take_parts(UploadPlace& place, std::int64_t size, const std::string& origin) {
   const auto chunk = place.headers.find("chunk_size");
   if (chunk == place.headers.end()) return;

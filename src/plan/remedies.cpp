@@ -128,7 +128,7 @@ std::optional<Overrides> fewer_gpus(const Inputs& in) {
 
 // Offers splits of the batch that keep the rule. Mixed precision, which also halves what is gathered, makes
 // room for them, as does checkpointing if there is not enough memory without it.
-void mend_batch_per_gpu(Remedies& remedies, const Inputs& in) {
+void fix_batch_per_gpu(Remedies& remedies, const Inputs& in) {
   const auto steps = fewer_steps(in);
   const Overrides batch = larger_batch(in);
   const bool has_room = remedies.works(steps ? *steps : batch);
@@ -149,7 +149,7 @@ void mend_batch_per_gpu(Remedies& remedies, const Inputs& in) {
                                         : "one process, nothing to gather");
 }
 
-void mend_batch_divides(Remedies& remedies, const Inputs& in) {
+void fix_batch_divides(Remedies& remedies, const Inputs& in) {
   const std::int64_t unit = in.run.gradient_accumulation_steps * data_ranks(in);
   const Multiples near = nearest_multiples(in.run.batch_size, unit);
   for (const std::int64_t size : {near.below, near.above})
@@ -175,7 +175,7 @@ bool offer_evenly(Remedies& remedies, const Inputs& in, const Overrides& overrid
 }
 
 // Offers the fewest steps that are enough, for this batch or else for another.
-void mend_accumulation(Remedies& remedies, const Inputs& in) {
+void fix_accumulation(Remedies& remedies, const Inputs& in) {
   for (const auto offer : {offer_alone, offer_evenly})
     for (const std::int64_t steps : divisors(in.run.batch_size))
       if (offer(remedies, in, {fmt::format("gradient_accumulation_steps={}", steps)},
@@ -243,7 +243,7 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
 
 bool trains_lora(const Fit& fit) { return fit.plan.resolved.adapter.name != config::Adapter::none; }
 
-void mend_memory(Remedies& remedies, const Inputs& in) {
+void fix_memory(Remedies& remedies, const Inputs& in) {
   for (const Saving& way : harmless_savings(in)) remedies.offer(way.overrides, way.reason);
   const Overrides shards = {"trainer=FSDPTrainer"};
   const bool can_shard = in.run.trainer != config::Trainer::Fsdp && in.machine.ranks() > 1;
@@ -264,7 +264,7 @@ void mend_memory(Remedies& remedies, const Inputs& in) {
 }
 
 // Offers a smaller tensor-parallel degree, and more shards.
-void mend_tensor_split(Remedies& remedies, const Inputs& in) {
+void fix_tensor_split(Remedies& remedies, const Inputs& in) {
   const config::MeshShape mesh = *find_mesh(in);
   const std::vector<std::int64_t> degrees = divisors(mesh.tensor);
   for (auto degree = degrees.rbegin(); degree != degrees.rend() && *degree > 1; ++degree) {
@@ -280,18 +280,18 @@ void mend_tensor_split(Remedies& remedies, const Inputs& in) {
   offer_evenly(remedies, in, mesh_change(in.run, config::Trainer::Fsdp, {}), "sharding does not split heads");
 }
 
-void mend_spread(Remedies& remedies, const Inputs& in) {
+void fix_spread(Remedies& remedies, const Inputs& in) {
   if (in.machine.nodes > 1)
     offer_evenly(remedies, in, mesh_change(in.run, config::Trainer::Fsdp, {}), "a process for every GPU");
 }
 
-void mend_optimizer_split(Remedies& remedies, const Inputs& in) {
+void fix_optimizer_split(Remedies& remedies, const Inputs& in) {
   remedies.offer({"optimizer=AdamW"}, "works on split matrices");
   remedies.offer(basic_trainer(in), "one process, whole matrices");
 }
 
 // Offers the mesh on all GPUs: its open key, or all keys, as the trainer sets them.
-void mend_idle_gpus(Remedies& remedies, const Inputs& in) {
+void fix_idle_gpus(Remedies& remedies, const Inputs& in) {
   if (in.machine.launched) return;
   config::MeshConfig mesh = in.run.mesh;
   (in.run.trainer == config::Trainer::Fsdp ? mesh.shard : mesh.tensor).reset();
@@ -317,17 +317,17 @@ std::string least_memory_needed(const Inputs& in) {
 }
 
 std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in) {
-  using Mend = void(Remedies&, const Inputs&);
-  static const std::map<std::string_view, Mend*> kMends = {{"batch-per-gpu", mend_batch_per_gpu},
-                                                           {"batch-divides", mend_batch_divides},
-                                                           {"accumulation", mend_accumulation},
-                                                           {"idle-gpus", mend_idle_gpus},
-                                                           {"memory", mend_memory},
-                                                           {"spread", mend_spread},
-                                                           {"tensor-split", mend_tensor_split},
-                                                           {"optimizer-split", mend_optimizer_split}};
+  using Fix = void(Remedies&, const Inputs&);
+  static const std::map<std::string_view, Fix*> kFixes = {{"batch-per-gpu", fix_batch_per_gpu},
+                                                          {"batch-divides", fix_batch_divides},
+                                                          {"accumulation", fix_accumulation},
+                                                          {"idle-gpus", fix_idle_gpus},
+                                                          {"memory", fix_memory},
+                                                          {"spread", fix_spread},
+                                                          {"tensor-split", fix_tensor_split},
+                                                          {"optimizer-split", fix_optimizer_split}};
   Remedies remedies(finding, plan, in);
-  if (const auto mend = kMends.find(finding.id); mend != kMends.end()) mend->second(remedies, in);
+  if (const auto fix = kFixes.find(finding.id); fix != kFixes.end()) fix->second(remedies, in);
   for (const Remedy& proposed : finding.remedies) remedies.offer(proposed.overrides, proposed.reason);
   return remedies.take();
 }

@@ -302,11 +302,12 @@ std::string warnings_to_text(const Plan& plan, const TextStyle& style) {
 
 std::string to_text(const Fit& fit, const Plan& before) {
   const std::vector<std::string> errors = fit.errors();
-  const std::string mended = errors.empty() ? ""
-                                            : fmt::format(", once {} {} mended", fmt::join(errors, " and "),
-                                                          errors.size() == 1 ? "is" : "are");
-  if (fit.overrides.empty()) return fmt::format("\nFastest that fits{}: this plan.\n", mended);
-  std::string out = fmt::format("\nFastest that fits{}: {} per update instead of {}; add\n  {}\n", mended,
+  const std::string once_fixed =
+      errors.empty()
+          ? ""
+          : fmt::format(", once {} {} fixed", fmt::join(errors, " and "), errors.size() == 1 ? "is" : "are");
+  if (fit.overrides.empty()) return fmt::format("\nFastest that fits{}: this plan.\n", once_fixed);
+  std::string out = fmt::format("\nFastest that fits{}: {} per update instead of {}; add\n  {}\n", once_fixed,
                                 exact_duration(fit.plan.timing.update), exact_duration(before.timing.update),
                                 fmt::join(fit.overrides, " "));
   if (!fit.costs.empty()) out += "  " + wrap_words("which costs: " + fit.costs, 2, kWidth) + "\n";

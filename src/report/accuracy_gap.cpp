@@ -9,8 +9,8 @@ constexpr double kLeastGap = 0.15;
 constexpr double kDeviations = 3;
 constexpr std::size_t kParts = 10;
 
-// A share of yes-or-no outcomes, with one success and one failure added (Agresti and Caffo). Without them,
-// the error of few or equal outcomes would be underestimated.
+// The share of successes among yes-or-no outcomes, with one success and one failure added (Agresti and
+// Caffo). Without them, the error of few or equal outcomes would be underestimated.
 struct Share {
   Share(double share, double count)
       : mean((share * count + 1) / (count + 2)), variance(mean * (1 - mean) / (count + 2)) {}

@@ -7,11 +7,11 @@
 
 namespace dpo::report {
 
-// A reward accuracy in training that is far above that on held-out examples.
+// A reward accuracy in training that is far above the one on held-out examples.
 struct AccuracyGap {
   double training = 0, held_out = 0;  // accuracies
   double training_margin = 0, held_out_margin = 0;
-  double examples = 0;  // of the training
+  double examples = 0;  // of the training part
 };
 
 // Compares the last tenth of the updates, of `batch` examples each, with an evaluation of

@@ -8,7 +8,7 @@
 namespace dpo::report {
 namespace {
 
-// The first `most` in this order.
+// Returns the first `most` changes in the order of `less`.
 template <class Less>
 std::vector<Change> first_of(std::vector<Change> changes, std::size_t most, Less less) {
   const auto end = changes.begin() + static_cast<std::ptrdiff_t>(std::min(most, changes.size()));
@@ -80,7 +80,7 @@ std::vector<Point> histogram(const std::vector<double>& values, double low, doub
   for (const double value : values) {
     const double bin = std::floor((value - low) / width);
     const double last = static_cast<double>(bins - 1);
-    const auto at = bin > 0 ? static_cast<std::size_t>(std::min(bin, last)) : 0;  // also if it is NaN
+    const auto at = bin > 0 ? static_cast<std::size_t>(std::min(bin, last)) : 0;  // 0 also for NaN
     bars[at].y += 1 / static_cast<double>(values.size());
   }
   return bars;

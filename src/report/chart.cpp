@@ -12,14 +12,14 @@
 namespace dpo::report {
 namespace {
 
-// In units of the viewBox. On a phone the chart is about 330 pixels wide, and its labels stay readable.
+// Sizes in units of the viewBox. On a phone the chart is about 330 pixels wide, and its labels stay readable.
 constexpr double kWidth = 400, kHeight = 230;
 constexpr double kLeft = 56, kRight = 12, kTop = 10, kBottom = 42;
 
-// Whether a point can be drawn. The bound keeps the arithmetic of axes finite; NaN is not below it.
+// Returns true if a point can be drawn. The bound keeps the arithmetic of axes finite. It is false for NaN.
 bool is_finite(const Point& point) { return std::abs(point.x) < 1e100 && std::abs(point.y) < 1e100; }
 
-// The values along an axis.
+// Range of the values along an axis.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -28,7 +28,7 @@ struct Range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Values that differ by rounding alone count as equal: steps between them could not be told apart.
+  // Values that differ only by rounding count as equal, because steps between them would look the same.
   void ensure_width() {
     if (low > high) low = 0, high = 1;
     const double largest = std::max(std::abs(low), std::abs(high));
@@ -65,7 +65,7 @@ struct Axes {
   double down(double value) const { return kHeight - kBottom - y.share(value) * (kHeight - kTop - kBottom); }
 };
 
-// 0.25, 8000, 12.5k, 3M
+// Returns 0.25, 8000, 12.5k or 3M.
 std::string tick_text(double value) {
   const double size = std::abs(value);
   if (size >= 1e6) return fmt::format("{:.4g}M", value / 1e6);
@@ -92,7 +92,7 @@ std::string grid(const Axes& axes) {
   return svg;
 }
 
-// The corners of a histogram's outline.
+// Returns the corners of a histogram's outline.
 std::vector<Point> outline_of(const std::vector<Point>& bars) {
   std::vector<Point> corners;
   double height = 0;
@@ -117,7 +117,7 @@ std::string shapes_of(const Curve& curve, const Axes& axes) {
                      curve.mark == Mark::steps ? "curve steps" : "curve", line, dots);
 }
 
-// For the script: "x,y x,y ".
+// Returns "x,y x,y " for the script of the page.
 std::string values_of(const Curve& curve) {
   std::string values;
   for (const Point& point : curve.points)
@@ -141,7 +141,7 @@ std::string legend_of(const Chart& chart) {
 std::vector<double> ticks(double low, double high) {
   const double step = step_of(low, high);
   std::vector<double> values;
-  // i * step, since repeated addition of steps such as 0.1 drifts; 0 + turns -0 into 0.
+  // Computes i * step, because repeated addition of steps such as 0.1 drifts. 0 + turns -0 into 0.
   for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i)
     values.push_back(0 + i * step);
   return values;
@@ -152,7 +152,7 @@ std::string to_figure(const Chart& chart) {
   std::string html =
       fmt::format(R"(<figure class="chart{}"><figcaption>{}</figcaption>{})",
                   chart.curves.size() > 2 ? " many" : "", escape(chart.title), legend_of(chart));
-  // Arrow keys move a cursor over the points, so the chart takes the focus.
+  // Arrow keys move a cursor over the points, so the chart must be able to take the focus.
   html += fmt::format(
       R"(<svg class="plot" viewBox="0 0 {} {}" role="img" tabindex="0" aria-label="{}" data-x="{}" data-frame="{:.7g} {:.7g} {} {}">)",
       kWidth, kHeight, escape(chart.title), escape(chart.x), axes.x.low, axes.x.high, kLeft, kWidth - kRight);

@@ -7,8 +7,8 @@
 
 namespace dpo::report {
 
-// How a curve is drawn. Dots: a line with a dot at each point, for evaluations. Steps: a histogram; each
-// point is the left edge and the height of a bar, the last one the right edge of the last bar.
+// Drawing style of a curve. dots: a line with a dot at each point, for evaluations. steps: a histogram. Each
+// of its points is the left edge and the height of a bar, and the last one the right edge of the last bar.
 enum class Mark { line, dots, steps };
 
 struct Curve {
@@ -18,17 +18,17 @@ struct Curve {
 };
 
 struct Chart {
-  std::string title, x;  // x: label of the x axis
+  std::string title, x;  // `x` is the label of the x axis
   std::vector<Curve> curves;
 };
 
-inline constexpr std::size_t kMostCurves = 8;  // with a colour and a dash pattern of its own each
+inline constexpr std::size_t kMostCurves = 8;  // each has its own colour and dash pattern
 
-// The chart as a <figure> with an <svg> that scales with its container. The page's script reads the values
-// from its data attributes.
+// Returns the chart as a <figure> with an <svg> that scales with its container. The page's script reads the
+// values from its data attributes.
 std::string to_figure(const Chart& chart);
 
-// Round numbers that divide [low, high] into a handful of steps.
+// Returns round numbers that divide [low, high] into a few steps.
 std::vector<double> ticks(double low, double high);
 
 }  // namespace dpo::report

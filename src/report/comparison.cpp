@@ -63,13 +63,13 @@ void add_curves_of_all(Page& page, const Runs& runs, const HeldOutComparison& he
   page.add_charts(charts);
 }
 
-// A row for each setting that is not the same in all runs whose settings are known.
+// Returns a row for each setting that differs between the runs whose settings are known.
 Table differences_of(const Runs& all) {
   std::vector<const LoadedRun*> runs;
   for (const LoadedRun& run : all)
     if (run.source.facts) runs.push_back(&run);
   Table table{{"setting"}, {}};
-  std::map<std::string, std::vector<std::string>> settings;  // a value of each run
+  std::map<std::string, std::vector<std::string>> settings;  // one value per run
   for (std::size_t i = 0; i < runs.size(); ++i) {
     table.header.push_back(runs[i]->source.name);
     const CardRun& facts = *runs[i]->source.facts;
@@ -90,7 +90,7 @@ Table differences_of(const Runs& all) {
   return table;
 }
 
-// The last samples of a run, by prompt.
+// Returns the last samples of a run, by prompt.
 std::map<std::string, SampleLine> last_samples(const LoadedRun& run) {
   constexpr std::size_t kRead = 100;
   const std::filesystem::path folder = run.source.folder / "samples";
@@ -148,7 +148,7 @@ void add_findings_of_all(Page& page, const Runs& runs) {
 }  // namespace
 
 std::string comparison_page(std::span<const RunSource> sources) {
-  std::deque<FollowedRun> followed;  // whose elements stay where they are
+  std::deque<FollowedRun> followed;  // a deque keeps its elements in place, and LoadedRun refers to them
   Runs runs;
   std::set<std::string> losses;
   for (const RunSource& source : sources) {

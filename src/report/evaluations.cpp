@@ -19,14 +19,14 @@ std::string held_out(std::int64_t count) {
   return count > 0 ? plural(count, "held-out example") : "held-out examples";
 }
 
-// "the loss fell from 0.6931 to 0.5012"
+// Returns "the loss fell from 0.6931 to 0.5012".
 std::string loss_change(const Evaluation& first, const Evaluation& last) {
   const std::string from = fmt::format("{:.4f}", first.loss), to = fmt::format("{:.4f}", last.loss);
   if (from == to) return fmt::format("the loss stayed at {}", to);
   return fmt::format("the loss {} from {} to {}", last.loss < first.loss ? "fell" : "rose", from, to);
 }
 
-// `gain`: the larger, the better; a difference up to `noise` says nothing.
+// Answers yes for a positive `gain`, and unclear if it is within `noise`.
 Answer answer_of(double gain, double noise) {
   return gain > noise ? Answer::yes : gain < -noise ? Answer::no : Answer::unclear;
 }
@@ -56,14 +56,15 @@ Learned by_loss(const MetricLog& log, const Evaluation& first, const Evaluation&
                               count_text(last.examples - first.examples))};
 }
 
-// What an accuracy is compared with.
+// The accuracy that a run's accuracy is compared with.
 struct Baseline {
   double accuracy = 0.5;
   std::string name = "chance is 0.500";
 };
 
-// With a reference, rewards say how the policy differs from it: without training the accuracy is chance.
-// Without one, they are the policy's own log-probabilities, whose accuracy before training can be anything.
+// With a reference, rewards measure how the policy differs from it, so the accuracy without training is
+// chance. Without one, they are the policy's own log-probabilities, whose accuracy before training can be
+// anything.
 std::optional<Baseline> find_baseline(const MetricLog& log, const Evaluation& first, const Evaluation& last) {
   const bool has_reference = !log.series("kl_eval/per_token").empty() || are_ties(first);
   if (first.examples == 0 && first.accuracy && !are_ties(first))
@@ -74,7 +75,8 @@ std::optional<Baseline> find_baseline(const MetricLog& log, const Evaluation& fi
                   fmt::format("after {} examples {:.3f}", count_text(first.examples), *first.accuracy)};
 }
 
-// "; in training the accuracy is 0.984 and the mean margin +1.500", if that is far above the held-out one.
+// Returns "; in training the accuracy is 0.984 and the mean margin +1.500" if that is far above the held-out
+// accuracy.
 std::string training_text(const MetricLog& log, const Evaluation& last, std::int64_t compared) {
   const Series &examples = log.series("counters/examples"), &updates = log.series("counters/updates");
   if (updates.empty()) return "";
@@ -86,7 +88,7 @@ std::string training_text(const MetricLog& log, const Evaluation& last, std::int
                      plural(whole_number(gap->examples), "example"), gap->training, gap->training_margin);
 }
 
-// Accuracies are shares of yes-or-no outcomes: two standard deviations count as a difference.
+// Accuracies are shares of yes-or-no outcomes. A difference counts if it exceeds two standard deviations.
 Learned by_accuracy(const MetricLog& log, const Evaluation& first, const Evaluation& last,
                     std::int64_t compared) {
   if (last.examples == 0)

@@ -3,7 +3,7 @@
 namespace dpo::report {
 namespace {
 
-// Adds the lines that are new to what is known of the earlier ones.
+// Adds the new lines of a file to `known`. Starts again if the file was replaced.
 template <class Known, class Add>
 void follow(Tail& file, Known& known, Add add) {
   for (bool more = true; more;) {

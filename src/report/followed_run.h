@@ -14,12 +14,12 @@ class FollowedRun {
   explicit FollowedRun(const std::filesystem::path& folder);
 
   void read();
-  // Reads also a last line without its end, such as a full disk leaves. For files that are not read again.
+  // Also reads a last line without a line end, as a full disk leaves it. For files that are not read again.
   void read_all();
 
   const MetricLog& metrics() const { return metrics_; }
   const LogFacts& log() const { return log_; }
-  const Tail& metrics_file() const { return metrics_file_; }  // where its next line begins
+  const Tail& metrics_file() const { return metrics_file_; }  // knows where the next line begins
 
  private:
   MetricLog metrics_;

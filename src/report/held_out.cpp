@@ -12,13 +12,13 @@
 namespace dpo::report {
 namespace {
 
-// Sets of the same size whose digests are not both known may be the same.
+// Returns true if two sets have the same size and no known difference in their digests.
 bool may_be_same(const HeldOut& one, const HeldOut& other) {
   return one.examples == other.examples &&
          (one.digest.empty() || other.digest.empty() || one.digest == other.digest);
 }
 
-// "5 and 16 examples", "16 examples each, but not the same ones"
+// Returns "5 and 16 examples", or "16 examples each, but not the same ones".
 std::string sizes_of(const std::vector<HeldOut>& sets) {
   std::vector<std::int64_t> sizes;
   for (const HeldOut& set : sets)

@@ -19,7 +19,7 @@ std::string escape(std::string_view text) {
   std::string html;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (c == '\r' && text.substr(i + 1).starts_with('\n')) continue;  // a line end of Windows
+    if (c == '\r' && text.substr(i + 1).starts_with('\n')) continue;  // a Windows line end
     const auto byte = static_cast<unsigned char>(c);
     switch (c) {
       case '&': html += "&amp;"; break;

@@ -11,7 +11,8 @@
 namespace dpo::report {
 namespace {
 
-// The warnings and errors of plan.json, without the advice on which model to start from: the run has started.
+// Adds the warnings and errors of plan.json, except the advice on which model to start from, because the run
+// has started.
 void add_rules(const nlohmann::json& plan, std::vector<std::string>& findings) {
   const auto rules = plan.find("rules");
   if (rules == plan.end() || !rules->is_array()) return;
@@ -27,7 +28,7 @@ void add_rules(const nlohmann::json& plan, std::vector<std::string>& findings) {
   }
 }
 
-// A run that was better before its end; differences of 2 % are noise.
+// Adds a finding if the run was better before its end. Differences up to 2 % are noise.
 void add_better_before(const std::vector<Evaluation>& evaluations, std::vector<std::string>& findings) {
   if (evaluations.empty()) return;
   const Evaluation& last = evaluations.back();
@@ -116,7 +117,7 @@ Curve eval_curve(const LoadedRun& run, const std::string& name, const std::strin
 }
 
 void add_chart(std::vector<Chart>& charts, const std::string& title, std::vector<Curve> curves) {
-  // Those without points stay, so that a name has the same colour in every chart.
+  // Curves without points stay, so that a name has the same colour in every chart.
   if (std::ranges::any_of(curves, [](const Curve& curve) { return !curve.points.empty(); }))
     charts.push_back({title, "examples", std::move(curves)});
 }

@@ -13,9 +13,9 @@
 
 namespace dpo::report {
 
-// What the parts of a report read.
+// The data of a run from which the parts of a report are made.
 struct LoadedRun {
-  // `followed`: the metrics and log of the same run, already read. Throws a UserError if the run has no
+  // `followed` has the metrics and the log of the same run, already read. Throws UserError if the run has no
   // metrics.
   LoadedRun(const RunSource& run, const FollowedRun& followed);
 
@@ -25,32 +25,32 @@ struct LoadedRun {
   const LogFacts& said;
   nlohmann::json plan, environment;
 
-  std::int64_t last_counter(const std::string& name) const;  // 0: unknown
+  std::int64_t last_counter(const std::string& name) const;  // 0 if unknown
 
-  // The N of all step-N.jsonl in eval/ or samples/, in order. A resumed run has files of evaluations that it
-  // has not repeated yet: only those of which there are metrics count.
+  // Returns the N of all step-N.jsonl in eval/ or samples/, in order. A resumed run may still have files of
+  // evaluations that it has not repeated yet; only those with metrics count.
   std::vector<std::int64_t> steps_in(const char* subfolder) const;
 };
 
-inline constexpr std::size_t kTrainPoints = 300, kEvalPoints = 200;  // of a curve, at most
+inline constexpr std::size_t kTrainPoints = 300, kEvalPoints = 200;  // per curve, at most
 inline constexpr std::size_t kFindings = 30;
 inline constexpr std::size_t kTextCharacters = 2000;   // of a prompt, a response or a finding, at most
-inline constexpr std::size_t kSummaryCharacters = 90;  // of a prompt, where it has one line
+inline constexpr std::size_t kSummaryCharacters = 90;  // of a prompt that is shown on one line
 
 std::string status_of(const LoadedRun& run);                 // "finished", "failed: ..."
-std::vector<std::string> findings_of(const LoadedRun& run);  // of the report, of the plan, and of the run
+std::vector<std::string> findings_of(const LoadedRun& run);  // from the report, the plan and the log
 void add_list_of(Page& page, const std::vector<std::string>& findings);  // at most kFindings
 
 Learned what_was_learned(const LoadedRun& run);
 
-// A metric as a curve: means of training, points of evaluations.
+// Returns a metric as a curve: means for training, single values for evaluations.
 Curve train_curve(const LoadedRun& run, const std::string& name, const std::string& metric);
 Curve eval_curve(const LoadedRun& run, const std::string& name, const std::string& metric);
 
-// Adds a chart, if any of its curves has points.
+// Adds a chart if any of its curves has points.
 void add_chart(std::vector<Chart>& charts, const std::string& title, std::vector<Curve> curves);
 
-// Parts of a report, in parts_of_run.cpp: distribution of margins, examples, samples.
+// These add parts of a report: the distribution of scores, examples, samples. They are in parts_of_run.cpp.
 void add_distribution(Page& page, const LoadedRun& run);
 void add_examples(Page& page, const LoadedRun& run);
 void add_samples(Page& page, const LoadedRun& run);

@@ -9,7 +9,7 @@
 namespace dpo::report {
 namespace {
 
-// A file that is not a run's own may have any names.
+// These limits bound the memory for a file that is not a run's and may have any names.
 constexpr std::size_t kMostMetrics = 1000, kLongestName = 200;
 
 std::optional<double> value_in(const NamedNumbers& numbers, std::string_view name) {

@@ -1,4 +1,5 @@
-// report: metrics of a run as curves, HTML pages that need only a browser, and model cards.
+// report: shows the metrics of runs as curves and HTML pages that need only a browser, and writes model
+// cards.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +15,30 @@
 
 namespace dpo::report {
 
-// The means of an evaluation.
+// The means of an evaluation over held-out examples.
 struct Evaluation {
-  double examples = 0;  // trained on before
+  double examples = 0;  // number of examples trained on before it
   double loss = 0;
-  std::optional<double> accuracy = {}, margin = {};  // of preference losses, as in the file: see accuracy.h
-  std::int64_t held_out = 0;                         // how many examples they are means of; 0: unknown
+  std::optional<double> accuracy = {}, margin = {};  // for preference losses, as in the file; see accuracy.h
+  std::int64_t held_out = 0;                         // number of examples that are averaged; 0: unknown
 };
 
-// The lines of a run's metrics.jsonl, one for each update and evaluation, as curves: in memory that grows
-// with the number of evaluations, not with that of updates.
+// Reads a run's metrics.jsonl, one line for each update and evaluation, as curves. Its memory grows with the
+// number of evaluations, but not with that of updates.
 class MetricLog {
  public:
   MetricLog() = default;
-  // A file that cannot be read is a UserError; a line cut off by a crash is skipped.
+  // Throws UserError if the file cannot be read. Skips a line that a crash has cut off.
   explicit MetricLog(const std::filesystem::path& file);
 
   void add_line(std::string_view line);
 
-  // A metric's values against the number of examples trained on; empty if there are none. In accuracies ties
-  // count as half, so that a curve does not begin at 0.
+  // Returns a metric's values against the number of examples trained on; empty if there are none. In
+  // accuracies a tie counts as half, so that a curve does not begin at 0.
   const Series& series(const std::string& name) const;
   const std::map<std::string, Series>& all() const { return series_; }
 
-  // The means over held-out examples, in the order of the file.
+  // Returns the means over held-out examples, in the order of the file.
   const std::vector<Evaluation>& evaluations() const { return evaluations_; }
 
  private:
@@ -45,10 +46,10 @@ class MetricLog {
 
   std::map<std::string, Series> series_;
   std::vector<Evaluation> evaluations_;
-  NamedNumbers numbers_;  // of a line
+  NamedNumbers numbers_;  // of the last line
 };
 
-// A number of a file as a whole one; beyond 1e15 it is cut.
+// Rounds a number from a file, limited to ±1e15.
 std::int64_t whole_number(double number);
 
 }  // namespace dpo::report

@@ -26,14 +26,14 @@ std::string html_of(const Cell& cell) {
   return fmt::format("<td{}>{}{}</td>", tone, escape(cell.text), note);
 }
 
-// dir=auto: for languages that are written from right to left, and no text reorders what is around it. Roles
-// have a direction of their own, so that they do not decide about the text.
+// dir=auto supports languages that are written from right to left, and keeps a text from reordering what is
+// around it. Roles set their own direction, so that they do not decide the direction of the text.
 std::string html_of(const Turn& turn) {
   const std::string role = turn.role.empty() ? "" : fmt::format("<b dir=\"ltr\">{}</b>", escape(turn.role));
   return fmt::format("<p dir=\"auto\">{}{}</p>", role, escape(turn.text));
 }
 
-// In base64, as a Content-Security-Policy names a script: 'sha256-...'.
+// Returns a script's SHA-256 in base64, as a Content-Security-Policy names it: 'sha256-...'.
 std::string hash_of(std::string_view text) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   Sha256 hash;
@@ -45,7 +45,7 @@ std::string hash_of(std::string_view text) {
     bits = ((bits << 8) | std::to_integer<unsigned>(byte)) & 0xFFFF;
     for (held += 8; held >= 6; held -= 6) digits += kDigits[(bits >> (held - 6)) & 0x3F];
   }
-  digits += kDigits[(bits << (6 - held)) & 0x3F];  // 32 bytes leave 4 bits
+  digits += kDigits[(bits << (6 - held)) & 0x3F];  // 4 of the 256 bits remain
   return fmt::format("'sha256-{}='", digits);
 }
 
@@ -78,7 +78,8 @@ void Page::add_list(std::span<const std::string> items) {
   body_ += "</ul>\n";
 }
 
-// A wide table scrolls by itself, also with the keyboard, so that the page does not on a phone.
+// A wide table scrolls within its box, also with the keyboard, so that the whole page does not scroll on a
+// phone.
 void Page::add_table(const Table& table) {
   body_ +=
       fmt::format("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table{}>\n<tr>",
@@ -117,7 +118,7 @@ void Page::add_code(const std::string& text) {
 }
 
 void Page::begin_details(const std::string& summary, const std::string& quote, bool open) {
-  // bdi: whatever its direction, the text does not reorder the summary.
+  // bdi keeps the quoted text from reordering the summary, whatever its direction.
   const std::string text = quote.empty() ? "" : fmt::format(" <bdi>{}</bdi>", escape(quote));
   body_ += fmt::format("<details{}><summary>{}{}</summary>\n", open ? " open" : "", escape(summary), text);
 }

@@ -15,7 +15,7 @@ enum class Tone { plain, good, bad };
 struct Cell {
   std::string text;
   Tone tone = Tone::plain;
-  std::string note = {};  // in small print after the text
+  std::string note = {};  // shown in small print after the text
 };
 
 struct Table {
@@ -23,40 +23,40 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
-// A figure to see at a glance.
+// A key figure, shown large.
 struct Tile {
   std::string name, value;
   std::string note = {};
 };
 
-// A text of a model or of the data, with its line breaks.
+// A text of a model or of the data, shown with its line breaks.
 struct Quote {
   std::string title;
   std::vector<Turn> turns;
   Tone tone = Tone::plain;
 };
 
-// Near the beginning of every page: its policy.
+// Start of the policy in the head of every page. 'dpo report' replaces only files that contain it.
 constexpr std::string_view kPageMark = "content=\"default-src 'none'; img-src data:; style-src ";
 
-// An HTML page, built part by part. It is one file without external resources; all text is escaped. Its only
-// script, which shows the values of charts, is our own: the page's policy names the script's hash, so that a
-// browser runs no other, whatever the text contains.
+// An HTML page, built part by part. It is one file without external resources, and all text is escaped. Its
+// only script, which shows the values of charts, is ours. The page's policy names the script's hash, so a
+// browser runs no other script, whatever the text contains.
 class Page {
  public:
   explicit Page(std::string title);
 
   void add_heading(const std::string& text);
   void add_text(const std::string& text);
-  void add_lead(const std::string& text, Tone tone = Tone::plain);  // what the page says, in one sentence
+  void add_lead(const std::string& text, Tone tone = Tone::plain);  // the page's conclusion in one sentence
   void add_tiles(std::span<const Tile> tiles);
   void add_list(std::span<const std::string> items);
   void add_table(const Table& table);
   void add_charts(std::span<const Chart> charts);  // side by side where there is room
-  void add_quotes(std::span<const Quote> quotes);  // the same
+  void add_quotes(std::span<const Quote> quotes);  // side by side where there is room
   void add_code(const std::string& text);
 
-  // What is added between the two can be folded away. `quote`: text of the data after the summary.
+  // Parts added between these two calls can be folded. `quote` is text of the data, shown after the summary.
   void begin_details(const std::string& summary, const std::string& quote = {}, bool open = false);
   void end_details();
 

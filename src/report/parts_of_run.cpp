@@ -12,7 +12,7 @@ namespace dpo::report {
 namespace {
 
 constexpr std::size_t kExamplesShown = 10;  // in each list
-constexpr std::size_t kResponsesShown = 4;  // of a ranking
+constexpr std::size_t kResponsesShown = 4;  // per example, if it is a ranking
 constexpr std::size_t kPromptsShown = 8, kMomentsShown = 4;
 constexpr std::size_t kDistributions = 3, kBars = 30;
 
@@ -27,7 +27,7 @@ std::string name_of_score(Score score) {
   return "loss";
 }
 
-// Of a chart: rewards are shown so that more is better.
+// Returns the label of an axis. Rewards are shown so that more is better.
 std::string axis_of(Score score) {
   return name_of_score(score) + (score == Score::reward ? ", sign changed if labelled bad" : "");
 }
@@ -36,10 +36,10 @@ std::string scores_text(Score score) { return name_of_score(score) + (score == S
 
 std::filesystem::path eval_folder(const LoadedRun& run) { return run.source.folder / "eval"; }
 
-// "margin +0.000 → +1.250"
+// Returns "margin +0.000 → +1.250".
 std::string change_text(const Change& change, Score score) {
   const char* const format = score == Score::loss ? "{:.4f}" : "{:+.3f}";
-  const double sign = score == Score::reward && !change.desirable ? -1 : 1;  // the reward, not the score
+  const double sign = score == Score::reward && !change.desirable ? -1 : 1;  // shows the reward itself
   const auto shown = [&](double value) { return fmt::format(fmt::runtime(format), sign * value + 0.0); };
   return name_of_score(score) + " " + (change.before ? shown(*change.before) + " → " : "") +
          shown(change.now);
@@ -78,8 +78,8 @@ void add_examples_of(Page& page, const std::vector<Change>& changes, Score score
   }
 }
 
-// A chart of some evaluations' scores; of those in which all are equal, as before the first update, there is
-// nothing to see.
+// Returns a chart of the scores in some evaluations. Evaluations in which all scores are equal, as before the
+// first update, are left out.
 Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& steps, Score score) {
   Chart chart{"share of examples by " + axis_of(score), axis_of(score), {}};
   std::vector<std::pair<std::int64_t, std::vector<double>>> shown;

@@ -7,8 +7,8 @@
 
 namespace dpo::report {
 
-// What plan.json predicted and what metrics.jsonl measured. Rows for which one of the two is not known are
-// left out, and those about the whole run unless it has finished.
+// Compares the predictions in plan.json with the measurements in metrics.jsonl. A row is left out if either
+// value is unknown, or if it is about the whole run and the run has not finished.
 Table plan_table(const nlohmann::json& plan, const MetricLog& log, bool finished);
 
 }  // namespace dpo::report

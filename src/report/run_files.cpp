@@ -18,13 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// No file that is not a regular one: a pipe in a shared folder would block the reader.
+// Opens regular files only, because a pipe in a shared folder would block the reader.
 std::ifstream open_file(const fs::path& file) {
   std::error_code none;
   return fs::is_regular_file(file, none) ? std::ifstream(file) : std::ifstream();
 }
 
-// Every line of a file that is a JSON object, until `use` returns false.
+// Calls `use` with every line that is a JSON object, until `use` returns false.
 void for_objects(const fs::path& file, const std::function<bool(const json&)>& use) {
   std::ifstream lines = open_file(file);
   for (std::string line; std::getline(lines, line);)
@@ -36,7 +36,7 @@ std::string text_at(const json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Whether a value is a number with which one can calculate: differences of larger ones may be infinite.
+// Returns true for a number that is safe to calculate with: differences of larger ones may be infinite.
 bool is_usable_number(const json& value) {
   return value.is_number() && std::abs(value.get<double>()) < 1e100;
 }
@@ -49,7 +49,7 @@ std::vector<double> numbers_at(const json& object, const char* name) {
   return numbers;
 }
 
-// The index of an example in its split; -1 if the line has none.
+// Returns the index of an example in its split, or -1 if the line has none.
 std::int64_t example_at(const json& object) {
   const auto found = object.find("example");
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
@@ -63,8 +63,8 @@ ExampleText example_text(const json& line) {
   return text;
 }
 
-// What a line of the log says; nothing if it is the continuation of another: "2026-11-17 04:25:00  done:
-// ...".
+// Returns the message of a log line such as "2026-11-17 04:25:00  done: ...", or nothing if the line
+// continues another one.
 std::string_view message_of_line(std::string_view line) {
   constexpr std::string_view kTime = "0000-00-00 00:00:00  ";
   if (line.size() < kTime.size()) return {};
@@ -170,7 +170,7 @@ void add_log_line(LogFacts& facts, std::string_view line) {
   const std::string_view message = message_of_line(line);
   const auto begins = [&](std::string_view beginning) { return message.starts_with(beginning); };
   const auto ended = [&](Status status) { facts.status = status, facts.reason = message; };
-  // A new run: of one that was killed before its first checkpoint nothing is kept.
+  // A new run starts here: nothing is kept of a run that was killed before its first checkpoint.
   if (begins("run folder ")) facts = {};
   if (begins("resuming ")) facts.status = Status::unknown, facts.reason.clear();
   if (begins("done: ")) ended(Status::finished);
@@ -178,7 +178,7 @@ void add_log_line(LogFacts& facts, std::string_view line) {
   if (begins("error: ")) ended(Status::failed);
   constexpr std::string_view kWarning = "warning: ";
   if (!begins(kWarning)) return;
-  // A resumed run repeats what it finds while loading.
+  // A resumed run repeats the warnings that it finds while loading.
   if (std::string text(message.substr(kWarning.size()));
       std::ranges::find(facts.warnings, text) == facts.warnings.end())
     facts.warnings.push_back(std::move(text));

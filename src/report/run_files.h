@@ -1,5 +1,5 @@
-// The files of a run folder that a report is made from. A report is also made while the run writes, or after
-// a crash: what is missing or damaged is left out.
+// Reads the files of a run folder for a report. A report can be made while the run writes or after a crash,
+// so missing or damaged parts are left out.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace dpo::report {
 
-// A line of eval/step-N.jsonl: an example of the evaluation, with a value for each of its responses.
+// A line of eval/step-N.jsonl: one example of the evaluation, with a value for each of its responses.
 struct EvaluatedExample {
   std::int64_t example = 0;
   double loss = 0;
@@ -26,24 +26,23 @@ struct EvaluatedExample {
 
 std::vector<EvaluatedExample> read_evaluation(const std::filesystem::path& file);
 
-// A line of eval_examples.jsonl: the texts of such an example, the preferred response first.
+// A line of eval_examples.jsonl: the texts of one evaluated example, the preferred response first.
 struct ExampleText {
   std::string prompt;
   std::vector<std::string> responses = {};
 };
 
-// The texts of these examples; those of others are not kept, since there may be many.
+// Returns the texts of the wanted examples only, since a file may have many.
 std::map<std::int64_t, ExampleText> read_texts(const std::filesystem::path& file,
                                                const std::set<std::int64_t>& wanted);
 
-// The prompt of the first example; empty if there is none.
+// Returns the prompt of the first example, or "" if there is none.
 std::string first_prompt(const std::filesystem::path& file);
 
-// The examples whose prompt or a response contains a text; upper and lower case of ASCII letters are the
-// same.
+// Returns the examples whose prompt or responses contain a text, ignoring the case of ASCII letters.
 std::set<std::int64_t> find_texts(const std::filesystem::path& file, const std::string& text);
 
-// Whether a text contains another, in that sense.
+// Returns true if `text` contains `part`, ignoring the case of ASCII letters.
 bool contains_text(const std::string& text, const std::string& part);
 
 // A line of samples/step-N.jsonl.
@@ -54,22 +53,22 @@ struct SampleLine {
 
 std::vector<SampleLine> read_samples(const std::filesystem::path& file, std::size_t most);
 
-// The N of all step-N.jsonl in a folder, in order.
+// Returns the N of all step-N.jsonl in a folder, in order.
 std::vector<std::int64_t> steps_in(const std::filesystem::path& folder);
 std::filesystem::path step_file(const std::filesystem::path& folder, std::int64_t step);
 
-// log.txt: how the run ended, and its warnings.
+// Facts from log.txt: how the run ended, and its warnings.
 struct LogFacts {
-  enum class Status { unknown, finished, stopped, failed };  // unknown: it is running, or was killed
+  enum class Status { unknown, finished, stopped, failed };  // unknown: still running, or killed
   Status status = Status::unknown;
-  std::string reason = {};  // the line that says so
+  std::string reason = {};  // the log line that reports the end
   std::vector<std::string> warnings = {};
 };
 
-// What one more line of it says.
+// Updates `facts` with one more line of log.txt.
 void add_log_line(LogFacts& facts, std::string_view line);
 
-// plan.json or environment.json; null if there is none.
+// Reads plan.json or environment.json; null if the file is missing.
 nlohmann::json read_object(const std::filesystem::path& file);
 
 }  // namespace dpo::report

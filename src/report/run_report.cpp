@@ -19,7 +19,7 @@ Tone tone_of(Answer answer) {
   return Tone::plain;
 }
 
-// "loss=dpo, org/base, data hh: 3,200 examples in 100 updates; finished."
+// Returns "loss=dpo, org/base, data hh: 3,200 examples in 100 updates; finished."
 std::string subtitle_of(const LoadedRun& run) {
   std::string text;
   if (run.source.facts) {
@@ -33,7 +33,7 @@ std::string subtitle_of(const LoadedRun& run) {
                             plural(run.last_counter("updates"), "update"), status_of(run));
 }
 
-// The last evaluation, to see at a glance.
+// Adds the key figures of the last evaluation.
 void add_tiles(Page& page, const LoadedRun& run) {
   std::vector<Tile> tiles;
   if (!run.evaluations.empty()) {

@@ -10,21 +10,21 @@
 
 namespace dpo::report {
 
-// A run to report about.
+// The run that a report is about.
 struct RunSource {
   std::filesystem::path folder;
-  std::string name;                   // as it is shown
+  std::string name;                   // display name
   std::optional<CardRun> facts = {};  // from its configuration
-  std::string problem = {};           // why there are none
+  std::string problem = {};           // why there are no facts
 };
 
-// report.html of a run: whether it learned, findings, curves, margins, examples, samples, plan and reality,
-// configuration. Whatever the size of the run, it has a bounded number of points, examples and characters. A
-// UserError if the run has no metrics.
+// Returns report.html of a run: whether it learned, findings, curves, margins, examples, samples, plan and
+// measurements, configuration. The number of points, examples and characters is bounded for any size of run.
+// Throws UserError if the run has no metrics.
 std::string run_page(const RunSource& run, const FollowedRun& followed);
-std::string run_page(const RunSource& run);  // reads all of its files
+std::string run_page(const RunSource& run);  // reads all files of the run
 
-// The same of several runs, side by side; at most kMostCurves.
+// Returns a report that compares several runs side by side, at most kMostCurves.
 std::string comparison_page(std::span<const RunSource> runs);
 
 }  // namespace dpo::report

@@ -18,7 +18,7 @@ void Series::add(const Point& point) {
   ++size_;
 }
 
-// Called when all groups are full: each pair becomes one.
+// Merges neighbouring groups in pairs. Called when all groups are full.
 void Series::merge_groups() {
   for (std::size_t i = 0; i < groups_.size() / 2; ++i) {
     const Group &a = groups_[2 * i], &b = groups_[2 * i + 1];

@@ -2,8 +2,8 @@
 
 namespace dpo::report {
 
-// The colours of curves can be told apart with any colour vision, by their lightness and dashes too. Text has
-// a contrast of 4.5 and curves of 3 or more against the background, light and dark.
+// Curves differ in lightness and dashes as well as in hue, so they can be told apart with any colour vision.
+// The contrast against the background, light and dark, is at least 4.5 for text and 3 for curves.
 const std::string_view kStyle = R"(
 :root { color-scheme: light dark; --text: #1d2126; --soft: #5a626b; --page: #fff; --box: #f4f5f6; --line: #d5d9dd; --grid: #e6e8ea;
   --good: #17663a; --bad: #a1330f; --link: #0a58a6;
@@ -54,8 +54,8 @@ svg text { font: 13px system-ui, sans-serif; fill: var(--soft); }
 @media print { nav { display: none; } }
 )";
 
-// Shows the values at the pointer, or at the point that the arrow keys chose. Texts are set as text, never as
-// HTML.
+// Shows the values at the pointer, or at the point chosen with the arrow keys. Texts are set as text, never
+// as HTML.
 const std::string_view kScript = R"(
 "use strict";
 for (const figure of document.querySelectorAll("figure.chart")) {

@@ -4,7 +4,7 @@
 
 namespace dpo::report {
 
-// What every page contains in its head.
+// Style and script in the head of every page.
 extern const std::string_view kStyle;
 extern const std::string_view kScript;
 

@@ -16,13 +16,13 @@
 namespace dpo::report {
 namespace {
 
-constexpr std::size_t kPiece = 4u << 20;     // read at once, at most
-constexpr std::size_t kLongest = 16u << 20;  // of a line; longer ones are skipped
-constexpr std::size_t kRemembered = 64;      // bytes that tell a file from another of the same length
+constexpr std::size_t kPiece = 4u << 20;     // bytes per read, at most
+constexpr std::size_t kLongest = 16u << 20;  // bytes of a line; longer lines are skipped
+constexpr std::size_t kRemembered = 64;      // bytes that identify a file among others of the same length
 
 class Descriptor {
  public:
-  // Not blocking: a name may also be a pipe.
+  // O_NONBLOCK, because a pipe may have this name.
   explicit Descriptor(const std::filesystem::path& file)
       : number_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
   ~Descriptor() {
@@ -37,7 +37,7 @@ class Descriptor {
   int number_;
 };
 
-// The bytes at `offset`; fewer if the file ends there or cannot be read.
+// Returns the bytes at `offset`, or fewer if the file ends there or cannot be read.
 std::string read_at(int descriptor, std::uint64_t offset, std::size_t size) {
   std::string bytes(size, '\0');
   std::size_t done = 0;
@@ -54,8 +54,8 @@ std::string read_at(int descriptor, std::uint64_t offset, std::size_t size) {
 
 }  // namespace
 
-// A resumed run replaces the file by its beginning. Afterwards it may be longer than what was read before,
-// and have the number of the old file.
+// A resumed run replaces the file by its beginning. The new file may be longer than the part that was read,
+// and may have the inode number of the old one, so its bytes are compared too.
 bool Tail::continues(int descriptor, std::uint64_t size, dev_t device, ino_t inode) const {
   return device == device_ && inode == inode_ && size >= offset_ &&
          read_at(descriptor, offset_ - last_.size(), last_.size()) == last_;

@@ -10,23 +10,23 @@
 
 namespace dpo::report {
 
-// Follows a file to which another process, perhaps on another machine, adds lines.
+// Follows a file to which another process, perhaps on another machine, appends lines.
 class Tail {
  public:
-  // Begins with the first line; with `most`, that many bytes before the end of a longer file.
+  // Starts at the first line, or with `most`, that many bytes before the end of a longer file.
   explicit Tail(std::filesystem::path file, std::uint64_t most = UINT64_MAX)
       : file_(std::move(file)), most_(most) {}
 
   struct Part {
     std::vector<std::string> lines = {};
-    bool restarted = false;  // the file was replaced or shortened: it is read from the beginning again
-    bool more = false;       // call again: it has more than is read at once
+    bool restarted = false;  // the file was replaced or shortened, and is read from the beginning again
+    bool more = false;       // more can be read at once; call again
   };
 
-  // The lines that were completed since the last call. A file that is missing or cannot be read has none.
+  // Returns the lines that were completed since the last call. A missing or unreadable file has none.
   Part next();
 
-  // Returns the last line read if it has no end yet; otherwise empty.
+  // Returns the last line if it has no line end yet, or "".
   std::string_view last_line() const { return skips_ ? std::string_view() : pending_; }
 
  private:
@@ -38,13 +38,13 @@ class Tail {
   std::uint64_t offset_ = 0;
   dev_t device_ = 0;
   ino_t inode_ = 0;
-  std::string last_;     // the last bytes before the offset
+  std::string last_;     // the last bytes before offset_
   std::string pending_;  // the beginning of a line that has no end yet
-  bool skips_ = false;   // that line is too long, or its beginning was not read
+  bool skips_ = false;   // skips the current line: it is too long, or its beginning was not read
 };
 
-// Throws a UserError unless a path is a regular file that can be read. `what` says what it is for ("metrics
-// of a run").
+// Throws UserError unless `file` is a readable regular file. `what` names its purpose in the message
+// ("metrics of a run").
 void require_readable(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace dpo::report

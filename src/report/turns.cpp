@@ -13,14 +13,14 @@
 
 namespace dpo::report {
 
-// What is written before the text of a turn. Without a role here, the role follows, and then `role_end`.
+// Text that precedes a turn. If `role` is empty, the role's name follows the text and ends with `role_end`.
 struct TurnMarker {
   std::string_view text, role, role_end;
 };
 
 struct TurnStyle {
   std::span<const TurnMarker> markers;
-  std::span<const std::string_view> ends;  // what may follow the text of a turn
+  std::span<const std::string_view> ends;  // texts that may follow a turn
 };
 
 namespace {
@@ -31,7 +31,7 @@ constexpr std::array kLlama3 = {TurnMarker{"<|start_header_id|>", "", "<|end_hea
 constexpr std::array<std::string_view, 3> kLlama3Ends = {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"};
 constexpr std::array kGemma = {TurnMarker{"<start_of_turn>", "", "\n"}};
 constexpr std::array<std::string_view, 2> kGemmaEnds = {"<end_of_turn>", "<eos>"};
-constexpr std::array kZephyr = {  // also Phi-3 and GLM-4
+constexpr std::array kZephyr = {  // also for Phi-3 and GLM-4
     TurnMarker{"<|system|>", "system", ""}, TurnMarker{"<|user|>", "user", ""},
     TurnMarker{"<|assistant|>", "assistant", ""}, TurnMarker{"<|tool|>", "tool", ""},
     TurnMarker{"<|observation|>", "tool", ""}};
@@ -46,13 +46,13 @@ constexpr std::array kStyles = {TurnStyle{kChatMl, kChatMlEnds},   TurnStyle{kLl
                                 TurnStyle{kGemma, kGemmaEnds},     TurnStyle{kZephyr, kZephyrEnds},
                                 TurnStyle{kMistral, kMistralEnds}, TurnStyle{kDeepSeek, kDeepSeekEnds}};
 
-// What may precede the first turn.
+// Texts that may precede the first turn.
 constexpr std::array<std::string_view, 6> kBegins = {
     "<s>", "<bos>", "<|begin_of_text|>", "<|endoftext|>", "[gMASK]<sop>", "<｜begin▁of▁sentence｜>"};
 
 constexpr std::size_t kLongestRole = 32;
 
-// A marker in a text, and the role that it names.
+// A marker in a text, with the role that it names.
 struct Found {
   std::size_t begin, end;
   std::string_view role;
@@ -64,7 +64,7 @@ bool is_role(std::string_view role) {
   });
 }
 
-// Every marker in a text, in order.
+// Returns all markers in a text, in order.
 std::vector<Found> markers_in(std::string_view text, const TurnStyle& style) {
   std::vector<Found> found;
   for (const TurnMarker& marker : style.markers)
@@ -121,11 +121,11 @@ std::vector<Turn> turns_of(std::string_view text, const TurnStyle* style) {
     turns.push_back({std::string(markers[i].role), std::string(without_ends(said, *style))});
   }
   if (turns.size() > 1 && turns.front().text.empty()) turns.erase(turns.begin());
-  if (turns.size() > 1 && turns.back().text.empty()) turns.pop_back();  // the answer follows
+  if (turns.size() > 1 && turns.back().text.empty()) turns.pop_back();  // the answer follows it
   return turns;
 }
 
-// An empty turn counts as a character, since there may be very many.
+// Each turn costs one more character, because there may be very many empty turns.
 std::vector<Turn> beginning_of(const std::vector<Turn>& turns, std::size_t most) {
   std::vector<Turn> kept;
   for (const Turn& turn : turns) {

@@ -25,7 +25,7 @@ namespace {
   throw UserError(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
 }
 
-// A text as a file in memory that has no name.
+// Holds a text in an anonymous file in memory.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view text) : number_(::memfd_create("input", MFD_CLOEXEC)) {
@@ -50,20 +50,20 @@ class MemoryFile {
   int number_;
 };
 
-// Between fork and exec of a process with threads, only plain system calls are allowed.
+// Only plain system calls are allowed between fork and exec in a process with threads.
 [[noreturn]] void become(const char* program, char* const* arguments, int input, int output, int errors) {
   ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(errors, STDERR_FILENO);
-  ::close_range(3, ~0u, 0);            // also the connections of other viewers
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with the server, however that ends
-  ::setpgid(0, 0);                     // Ctrl-C is for the server
+  ::close_range(3, ~0u, 0);            // among them the connections of other viewers
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends with the server, even if the server is killed
+  ::setpgid(0, 0);                     // Ctrl-C goes to the server only
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGPIPE}) std::signal(signal, SIG_DFL);
   ::execv(program, arguments);
   ::_exit(127);
 }
 
-// The number of bytes at the end that begin a character without ending it.
+// Returns the number of bytes at the end that begin a character without completing it.
 std::size_t incomplete_bytes(std::string_view text) {
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

@@ -8,28 +8,28 @@
 
 namespace dpo::serve {
 
-// Another process of this program, whose output is read while it runs. It ends with this object.
+// Runs this program in another process and reads its output meanwhile. The process ends with this object.
 class Child {
  public:
-  // A UserError if it cannot be started. `program`: the path of an executable. `input`: what it reads from
-  // stdin; other users of this machine can see the arguments of a process, but not that.
+  // Throws UserError if the process cannot be started. `program` is the path of an executable. `input` is the
+  // text on its stdin, which other users of this machine cannot see, unlike its arguments.
   Child(const std::string& program, const std::vector<std::string>& arguments, const std::string& input = {});
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // What it wrote to stdout, in whole characters, perhaps nothing; waits no longer than `most`.
+  // Waits at most `most` for output on stdout and returns it in whole characters, or "".
   std::string read(std::chrono::milliseconds most);
 
   bool has_ended() const { return ended_; }
 
-  // After its end: the last lines of stderr if it failed, else nothing.
+  // Must be called after the process has ended. Returns its last lines on stderr if it failed, else "".
   std::string failure();
 
  private:
   pid_t process_ = -1;
   int output_ = -1, errors_ = -1;
-  std::string incomplete_;  // the beginning of a character
+  std::string incomplete_;  // the first bytes of a character
   bool ended_ = false;
 };
 

@@ -21,17 +21,18 @@ std::string event(const char* name, const std::string& data) {
   return fmt::format("event: {}\ndata: {}\n\n", name, data);
 }
 
-// New points of a run; `again`: they replace those that the viewer has. `metrics`: an object in JSON.
+// Returns the event with new points of a run. With `again`, they replace the points that the viewer has.
+// `metrics` is a JSON object.
 std::string points_event(const std::string& run, bool again, const std::string& metrics) {
   return event("points", fmt::format(R"({{"run":"{}","again":{},"metrics":{}}})", run, again, metrics));
 }
 
-// They are the same for all metrics of a run, and what the curves are drawn against.
+// Counters are not sent as metrics: each has the same values for all metrics of a run.
 bool is_counter(const std::string& metric) { return metric.starts_with("counters/"); }
 
 bool is_evaluation(const std::string& metric) { return metric.find("eval") != metric.npos; }
 
-// The metrics of lines, against the number of examples trained on.
+// New points of metrics, against the number of examples trained on.
 using Metrics = std::map<std::string, std::vector<Point>>;
 
 void add_line(Metrics& metrics, const std::string& text) {
@@ -52,7 +53,7 @@ Metrics summary_of(const report::MetricLog& log) {
   return metrics;
 }
 
-// {"loss/train": [[x, ...], [y, ...]], ...}
+// Returns {"loss/train": [[x, ...], [y, ...]], ...}.
 std::string to_json(const Metrics& metrics) {
   std::string text = "{";
   for (const auto& [name, points] : metrics) {
@@ -75,7 +76,7 @@ EventStream::EventStream(Runs& runs, const std::vector<Run>& chosen) : runs_(run
 
 std::string EventStream::next() {
   std::string text = next_list();
-  text += next_held_out();  // compares what the list has read
+  text += next_held_out();  // compares the values that next_list has read
   for (Source& source : sources_) text += source.is_new ? all_points(source) : next_points(source);
   return text;
 }
@@ -100,7 +101,7 @@ std::string EventStream::next_held_out() {
   return event("held-out", last_held_out_);
 }
 
-// Returns the summary that all viewers share; after it, the stream reads the file itself.
+// Returns the summary that all viewers share. After that, this stream reads the file itself.
 std::string EventStream::all_points(Source& source) {
   std::string metrics = "{}";
   runs_.follow(source.id, [&](const report::FollowedRun& run) {
@@ -111,7 +112,7 @@ std::string EventStream::all_points(Source& source) {
   return points_event(source.id, true, metrics);
 }
 
-// If the file was replaced, or more was added than is read at once, all begins again.
+// Sends all points again if the file was replaced, or if more was added than one read returns.
 std::string EventStream::next_points(Source& source) {
   const report::Tail::Part part = source.tail.next();
   if (part.restarted || part.more) return all_points(source);

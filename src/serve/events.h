@@ -9,24 +9,23 @@
 
 namespace dpo::serve {
 
-inline constexpr std::size_t kMostPoints = 1000;  // of a metric, that a viewer gets at first
+inline constexpr std::size_t kMostPoints = 1000;  // per metric, in the first event to a viewer
 
-// What a viewer is sent while runs continue, as server-sent events: "runs", the list, whenever it changes;
-// "held-out", whether the chosen runs are evaluated on the same examples, whenever that changes;
-// "points", new values of the chosen runs' metrics. At first the means of at most kMostPoints groups, then
-// every value.
+// Server-sent events for one viewer. "runs": the list, whenever it changes. "held-out": whether the chosen
+// runs are evaluated on the same examples, whenever that changes. "points": new values of the chosen runs'
+// metrics, at first the means of at most kMostPoints groups, then every value.
 class EventStream {
  public:
   EventStream(Runs& runs, const std::vector<Run>& chosen);
 
-  // What is new, perhaps nothing. Reads only what was added to the files.
+  // Returns the new events, or "". Reads only the bytes that were added to the files.
   std::string next();
 
  private:
   struct Source {
     std::string id;
     report::Tail tail;
-    bool is_new = true;  // the viewer has nothing of it yet
+    bool is_new = true;  // the viewer has no points yet
   };
 
   std::string next_list();

@@ -24,7 +24,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// "localhost" of "LOCALHOST:80", "::1" of "[::1]:80"; empty if it has another form.
+// Returns "localhost" for "LOCALHOST:80", "::1" for "[::1]:80", and "" for other forms.
 std::string name_of_host(std::string_view host) {
   std::string_view name, port;
   if (host.starts_with('[')) {
@@ -46,7 +46,7 @@ bool is_address(const std::string& name) {
          ::inet_pton(AF_INET6, name.c_str(), bytes.data()) == 1;
 }
 
-// The first part of this machine's name, by which others on its network may call it.
+// Returns the first part of this machine's name, by which others on its network may address it.
 std::string name_of_machine() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "";
@@ -54,7 +54,7 @@ std::string name_of_machine() {
   return whole.substr(0, whole.find('.'));
 }
 
-// The value of NAME in "a=b; NAME=value".
+// Returns the value of NAME in "a=b; NAME=value".
 std::string_view cookie_value(std::string_view cookies, const std::string& name) {
   while (!cookies.empty()) {
     const std::size_t end = std::min(cookies.find(';'), cookies.size());

@@ -5,30 +5,30 @@
 
 namespace dpo::serve {
 
-// What a browser sent with a request that decides whether it is answered.
+// The parts of a request that decide whether it is answered.
 struct Credentials {
   std::string host = {};           // the header Host
-  std::string origin = {};         // the header Origin; empty: none
+  std::string origin = {};         // the header Origin; empty if absent
   std::string authorization = {};  // the header Authorization
   std::string cookie = {};         // the header Cookie
-  std::string token = {};          // the parameter "token", of the address that dpo serve prints
+  std::string token = {};          // the parameter "token" of the address that dpo serve prints
 };
 
 enum class Verdict { allowed, first_visit, wrong_host, wrong_token, wrong_origin };
 
-// Decides whether a request is answered. Without a token, the server can only be reached from this machine;
-// then only names of this machine's loopback address are accepted as Host, so that a web site cannot let a
-// browser reach the server by a name of its own (DNS rebinding).
+// Decides whether a request is answered. Without a token, the server can only be reached from this machine.
+// Then only names of the loopback address are accepted as Host, so that a web site cannot make a browser
+// reach the server under the site's own name (DNS rebinding).
 class Guard {
  public:
-  // `token`: empty for none. `address`: what the server listens on.
+  // `token` may be empty for none. `address` is the one that the server listens on.
   Guard(std::string address, int port, std::string token);
 
-  // `changes`: the request does more than read, so it must come from the page itself. first_visit: the token
-  // is right and should be kept as cookie().
+  // `changes`: the request does more than read, so it must come from the page itself. Returns first_visit if
+  // the token is right and should be kept as cookie().
   Verdict check(const Credentials& given, bool changes) const;
 
-  // The value of Set-Cookie.
+  // Returns the value of Set-Cookie.
   std::string cookie() const;
 
  private:
@@ -38,11 +38,11 @@ class Guard {
   std::string address_, token_, cookie_name_;
 };
 
-// Whether an address is this machine's own, which others cannot reach.
+// Returns true for a loopback address, which other machines cannot reach.
 bool is_loopback(std::string_view address);
 
-// Throws a UserError unless a token is long enough and has only characters that need no quoting in addresses
-// and cookies. `given`: where it is from.
+// Throws UserError unless a token is long enough and needs no quoting in addresses and cookies. `given` names
+// its source in the message.
 void check_token(const std::string& token, const std::string& given);
 
 }  // namespace dpo::serve

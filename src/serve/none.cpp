@@ -1,4 +1,4 @@
-// For builds without cpp-httplib.
+// Stubs for builds without cpp-httplib.
 #include <stdexcept>
 
 #include "serve/serve.h"

@@ -32,7 +32,7 @@ std::string parameter(const Request& request, const char* name) {
   return found == request.parameters.end() ? "" : found->second;
 }
 
-// A number of 0 or more, written in digits only.
+// Returns a parameter that is a number of 0 or more in digits only.
 std::optional<std::int64_t> number(const Request& request, const char* name) {
   const std::string text = parameter(request, name);
   std::int64_t value = 0;
@@ -50,7 +50,7 @@ Question question_of(const Request& request) {
   return question;
 }
 
-// The files of the page have fixed addresses.
+// Answers requests for the files of the page, which have fixed addresses.
 std::optional<Answer> page_answer(const std::string& path) {
   struct File {
     std::string_view path, name, type;
@@ -71,8 +71,8 @@ std::optional<Answer> page_answer(const std::string& path) {
   return std::nullopt;
 }
 
-// The report has a script and a style of its own, which its own policy allows; it gets an origin of its own,
-// so that it can reach nothing here.
+// The report has its own script and style, which its own policy allows. The sandbox gives it an origin of its
+// own, so its script cannot reach this server.
 Answer report_answer(const report::RunSource& source, const report::FollowedRun& followed) {
   Answer answer{.type = "text/html; charset=utf-8", .body = report::run_page(source, followed)};
   answer.headers.emplace_back("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'");
@@ -91,7 +91,7 @@ Answer events_answer(const Site& site, const Request& request) {
   return answer;
 }
 
-// "/api/runs/ID/VIEW"
+// Answers "/api/runs/ID/VIEW".
 Answer run_answer(const Site& site, const Request& request, std::string_view rest) {
   const std::size_t slash = std::min(rest.find('/'), rest.size());
   const auto run = site.runs.find(std::string(rest.substr(0, slash)));
@@ -100,7 +100,7 @@ Answer run_answer(const Site& site, const Request& request, std::string_view res
   if (view == "/examples") return json_answer(examples_view(run->folder, question_of(request)));
   if (view == "/samples") return json_answer(samples_view(run->folder, question_of(request)));
   if (!view.empty() && view != "/report") return problem(404, "not found");
-  Answer answer = problem(404, "no such run");  // if it was removed just now
+  Answer answer = problem(404, "no such run");  // stays if the run has just been removed
   site.runs.follow(run->id, [&](const report::FollowedRun& followed) {
     const report::RunSource source = site.describe(*run);
     answer = view.empty() ? json_answer(run_view(source, followed)) : report_answer(source, followed);
@@ -167,7 +167,8 @@ std::optional<Answer> refusal_of(const Guard& guard, const Request& request, boo
     case Verdict::wrong_origin: return problem(403, "only the page itself may ask for this");
     case Verdict::first_visit: break;
   }
-  // The token leaves the address bar; the page's own part of the address, after '#', stays.
+  // The redirect removes the token from the address bar. The browser keeps the part after '#', which is the
+  // page's state.
   Answer answer{.status = 303, .type = "text/plain", .body = ""};
   answer.headers = {{"Set-Cookie", guard.cookie()}, {"Location", "/"}};
   return answer;
@@ -184,7 +185,7 @@ Answer answer_to(const Site& site, const Request& request) {
     if (request.path.starts_with(kRuns))
       return run_answer(site, request, std::string_view(request.path).substr(kRuns.size()));
   } catch (const UserError&) {
-    // Its message may name folders of this machine.
+    // The message is not sent, because it may name folders of this machine.
     return problem(500, "the run's files cannot be read: 'dpo report RUN' says why");
   }
   return problem(404, "not found");

@@ -22,12 +22,12 @@ using nlohmann::json;
 using report::Tail;
 using std::chrono::seconds;
 
-constexpr int kDepth = 4;               // of runs below a given folder
-constexpr std::size_t kMostRuns = 500;  // shown: those that changed last
+constexpr int kDepth = 4;               // levels below a given folder that are searched for runs
+constexpr std::size_t kMostRuns = 500;  // shown in the list, those that changed last
 constexpr std::size_t kMostFound = 10'000;
-constexpr std::uint64_t kLastMetrics = 1 << 20;  // bytes of metrics.jsonl that the list reads at first
-constexpr seconds kScanEvery{3};                 // and at least 20 times as long as a scan takes
-constexpr seconds kSilent{30 * 60};              // an evaluation of a large model can take minutes
+constexpr std::uint64_t kLastMetrics = 1 << 20;  // of metrics.jsonl, read at first for the list
+constexpr seconds kScanEvery{3};                 // and at least 20 times the duration of a scan
+constexpr seconds kSilent{30 * 60};              // long, because evaluating a large model can take minutes
 
 std::string id_of(const fs::path& folder) {
   Sha256 hash;
@@ -35,7 +35,7 @@ std::string id_of(const fs::path& folder) {
   return to_hex(hash.finish()).substr(0, 12);
 }
 
-// Runs are in .cache unless local_dirs says otherwise; other hidden folders have none.
+// Runs are in .cache unless local_dirs says otherwise. Other hidden folders have no runs.
 bool may_have_runs(const std::string& name) { return !name.starts_with('.') || name == ".cache"; }
 
 bool is_run(const fs::path& folder) {
@@ -65,7 +65,7 @@ double seconds_of(fs::file_time_type time) {
   return std::chrono::duration<double>(system.time_since_epoch()).count();
 }
 
-// When a file changed, in seconds since 1970; 0: there is none.
+// Returns the time of a file's last change in seconds since 1970, or 0 if there is no file.
 double changed_at(const fs::path& file) {
   std::error_code failed;
   const fs::file_time_type time = fs::last_write_time(file, failed);
@@ -80,7 +80,7 @@ void keep_newest(std::vector<Run>& runs) {
   runs.resize(kMostRuns);
 }
 
-// The last value of each of some metrics.
+// Keeps the last value of each of these metrics.
 void add_values(json& values, const std::string& line) {
   constexpr std::array<const char*, 7> kNames = {
       "loss/train",        "loss/eval",        "rewards_eval/accuracies", "rewards_eval/margins",
@@ -92,7 +92,7 @@ void add_values(json& values, const std::string& line) {
       values[name] = *found;
 }
 
-// The reward accuracy of the last evaluation, for people; empty if there is none.
+// Returns the reward accuracy of the last evaluation for display, or "" if there is none.
 std::string accuracy_in(const json& values) {
   const double accuracy = values.value("rewards_eval/accuracies", NAN);
   return std::isnan(accuracy)
@@ -101,7 +101,7 @@ std::string accuracy_in(const json& values) {
                                      report::whole_number(values.value("counters/eval_examples", 0.0)));
 }
 
-// How many updates the plan expected; null: unknown.
+// Returns the number of updates that the plan expects, or null if unknown.
 json planned_updates(const json& plan) {
   const json::json_pointer updates("/time/updates");
   return plan.is_object() && plan.contains(updates) && plan[updates].is_number() ? plan[updates] : json();
@@ -126,7 +126,7 @@ std::vector<Run> find_runs(const std::vector<fs::path>& folders) {
     std::error_code failed;
     const fs::path whole = fs::canonical(folder, failed);
     if (failed) continue;
-    // One folder of runs: its name would only repeat in every line.
+    // The name of a single folder is left out, since it would repeat in every line.
     const bool only = folders.size() == 1 && !is_run(whole);
     add_runs(whole, only ? "" : whole.filename().string(), kDepth, runs);
   }
@@ -137,7 +137,7 @@ std::vector<Run> find_runs(const std::vector<fs::path>& folders) {
   return runs;
 }
 
-// What is known about a run; only what was added to its files is read.
+// The state of a run in the list. It reads only the bytes that were added to the run's files.
 struct Runs::Watched {
   explicit Watched(Run found)
       : run(std::move(found)),
@@ -223,7 +223,7 @@ std::shared_ptr<Runs::Followed> Runs::followed(const std::string& id) {
 bool Runs::follow(const std::string& id, const std::function<void(const report::FollowedRun&)>& use) {
   const std::shared_ptr<Followed> run = followed(id);
   if (!run) return false;
-  const std::lock_guard lock(run->mutex);  // one for each run, since the first call reads the whole file
+  const std::lock_guard lock(run->mutex);  // one mutex per run, because the first call reads the whole file
   run->files.read();
   use(run->files);
   return true;

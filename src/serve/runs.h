@@ -1,4 +1,4 @@
-// serve: a live page about runs, over HTTP.
+// serve: serves a live page about runs over HTTP.
 #pragma once
 
 #include <chrono>
@@ -20,18 +20,19 @@
 
 namespace dpo::serve {
 
-// A run that was found. Requests name it by its id, which stays the same when the server is started again.
+// A run that was found. Requests name it by its id, which stays the same when the server is restarted.
 struct Run {
   std::string id;    // of letters and digits
-  std::string name;  // as it is shown: its path below the folder that was given
+  std::string name;  // display name: the path below the given folder
   std::filesystem::path folder;
 };
 
-// running: its log has no end and its files changed lately. silent: they did not, so it was killed, or hangs.
+// running: the log has no end and the files changed recently. silent: they did not, so the run was killed or
+// hangs.
 enum class Status { running, silent, finished, stopped, failed };
 const char* name_of(Status status);
 
-// The runs in folders, which may be on another machine's disk. Can be used by several threads.
+// The runs in some folders, which may be on another machine's disk. Thread-safe.
 class Runs {
  public:
   explicit Runs(std::vector<std::filesystem::path> folders);
@@ -39,15 +40,15 @@ class Runs {
 
   std::optional<Run> find(const std::string& id) const;
 
-  // All runs with status and last values, those that started last first. Looks for new runs every few
+  // Returns all runs with status and last values, the latest start first. Looks for new runs every few
   // seconds.
   nlohmann::json list();
 
-  // Whether these runs are evaluated on the same examples, as of the last list().
+  // Compares the held-out examples of these runs, as of the last list().
   report::HeldOutComparison compare_held_out(const std::vector<std::string>& ids) const;
 
-  // Calls `use` with the summary of a run's files. The summaries of the kMostFollowed runs that were asked
-  // for last are kept, so that the next call reads only new lines. Returns false if there is no such run.
+  // Calls `use` with the summary of a run's files. Keeps the summaries of the kMostFollowed runs requested
+  // last, so that the next call reads only new lines. Returns false if there is no such run.
   bool follow(const std::string& id, const std::function<void(const report::FollowedRun&)>& use);
   static constexpr std::size_t kMostFollowed = 40;
 
@@ -59,13 +60,13 @@ class Runs {
 
   const std::vector<std::filesystem::path> folders_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Watched>> watched_;  // by id
-  std::deque<std::shared_ptr<Followed>> followed_;           // the one that was asked for last first
+  std::map<std::string, std::unique_ptr<Watched>> watched_;  // keyed by id
+  std::deque<std::shared_ptr<Followed>> followed_;           // the one requested last comes first
   std::chrono::steady_clock::time_point next_scan_{};
 };
 
-// The runs in and below some folders, in order of their names; of very many, those that changed last. Links
-// are not followed.
+// Returns the runs in and below some folders, sorted by name. If there are very many, returns those that
+// changed last. Does not follow links.
 std::vector<Run> find_runs(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace dpo::serve

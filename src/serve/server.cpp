@@ -21,12 +21,12 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr int kThreads = 64;  // a viewer's stream of events takes one
+constexpr int kThreads = 64;  // each viewer's stream of events occupies one
 constexpr int kMostStreams = 40;
-constexpr std::size_t kLongestBody = 64 << 10;  // of a request
+constexpr std::size_t kLongestBody = 64 << 10;  // bytes of a request
 constexpr const char* kTry = "/api/try";
 
-// Counts for as long as it lives.
+// Counts itself while it lives.
 class Counted {
  public:
   explicit Counted(std::atomic<int>& count) : count_(count), before_(count++) {}
@@ -52,7 +52,7 @@ Request request_of(const httplib::Request& given) {
   return request;
 }
 
-// The library limits only bodies that are sent as they are, with their length.
+// The library enforces its limit only on bodies sent uncompressed and with their length.
 bool has_plain_body(const httplib::Request& request) {
   return request.has_header("Content-Length") && !request.has_header("Transfer-Encoding") &&
          !request.has_header("Content-Encoding");
@@ -74,7 +74,7 @@ std::string json_line(const json& value) {
   return value.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
-// Sends an answer piece by piece. An exception would end the program; so the connection ends instead.
+// Sends an answer piece by piece. An exception would end the program, so it ends the connection instead.
 httplib::ContentProviderWithoutLength pieces_of(std::function<bool(httplib::DataSink&)> send) {
   return [send = std::move(send)](std::size_t, httplib::DataSink& sink) {
     try {
@@ -103,20 +103,20 @@ class Server {
   Runs runs_;
   httplib::Server http_;
   int port_ = 0;
-  std::unique_ptr<Guard> guard_;  // once the port is known
+  std::unique_ptr<Guard> guard_;  // set once the port is known
   std::atomic<int> streams_ = 0;
-  std::timed_mutex trying_;  // one model at a time
+  std::timed_mutex trying_;  // held while a model answers: one at a time
 };
 
 void Server::bind() {
-  // Without the library's SO_REUSEPORT, with which two servers would share a port.
+  // Replaces the library's default SO_REUSEPORT, with which two servers could share a port.
   http_.set_socket_options([](socket_t socket) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
   http_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  // One request for each connection: the library would take a body that it did not read, which any web site
-  // can send, for the next request with headers of its own.
+  // Allows one request per connection. The library would parse a body that it did not read as the next
+  // request, with headers that any web site could choose.
   http_.set_keep_alive_max_count(1);
   http_.set_keep_alive_timeout(1);  // seconds that a connection may wait before its request
   http_.set_payload_max_length(kLongestBody);
@@ -147,7 +147,7 @@ void Server::add_handlers() {
   http_.set_exception_handler([](const httplib::Request&, httplib::Response& response, auto) {
     send_problem(500, "this is a bug in dpo", response);
   });
-  // All requests, before the library looks for handlers by their paths.
+  // Handles all requests before the library selects handlers by path.
   http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     const bool is_try = request.method == "POST" && request.path == kTry;
     if (!is_try) {
@@ -160,7 +160,7 @@ void Server::add_handlers() {
     } else if (!has_plain_body(request)) {
       send_problem(411, "expected a body with its length", response);
     } else {
-      return httplib::Server::HandlerResponse::Unhandled;  // its body is read first
+      return httplib::Server::HandlerResponse::Unhandled;  // the library reads its body first
     }
     return httplib::Server::HandlerResponse::Handled;
   });
@@ -193,7 +193,7 @@ void Server::send_events(const Answer& answer, httplib::Response& response) {
         std::string text = stream->events.next();
         const auto now = std::chrono::steady_clock::now();
         if (text.empty() && now - stream->sent > 10s)
-          text = ":\n\n";  // a comment: shows whether the viewer is still there
+          text = ":\n\n";  // a comment, which shows whether the viewer is still there
         if (text.empty()) {
           std::this_thread::sleep_for(250ms);
           return true;
@@ -203,14 +203,15 @@ void Server::send_events(const Answer& answer, httplib::Response& response) {
       }));
 }
 
-// The answer of a model as lines {"text"}, at the end {"done"} or {"error"}. The process ends when the viewer
-// leaves.
+// Sends the answer of a model as lines {"text"}, and {"done"} or {"error"} at the end. The process ends when
+// the viewer leaves.
 void Server::try_model(const httplib::Request& request, httplib::Response& response) {
   struct Try {
     std::unique_lock<std::timed_mutex> turn;
     std::unique_ptr<Child> child;
   };
-  // A viewer who stops a model and asks again need not wait: the end of the first is noticed soon.
+  // Waits up to 2 s, because a viewer may have stopped a model and asked again, and the end of the first
+  // request is noticed only shortly after.
   const auto attempt = std::shared_ptr<Try>(new Try{std::unique_lock(trying_, 2s), nullptr});
   if (!attempt->turn)
     return send_problem(409, "a model is answering another prompt: wait for its end", response);
@@ -234,7 +235,7 @@ void Server::try_model(const httplib::Request& request, httplib::Response& respo
         if (!text.empty() && !send({{"text", text}})) return false;
         if (!attempt->child->has_ended()) return sink.is_writable();
         const std::string failure = attempt->child->failure();
-        attempt->turn.unlock();  // first: the viewer asks the next model as soon as it sees the end
+        attempt->turn.unlock();  // first: the viewer may ask the next model as soon as it sees the end
         send(failure.empty() ? json{{"done", true}} : json{{"error", failure}});
         sink.done();
         return true;

@@ -20,8 +20,8 @@ using nlohmann::json;
 using report::Change;
 using report::Score;
 
-// The turns of a text, cut, and how many characters more they have. An empty turn counts as a character,
-// since there may be very many.
+// Returns the turns of a text up to a limit, and the number of characters left out. Each turn costs one more
+// character, because there may be very many empty turns.
 json turns_json(const std::string& text, const report::TurnStyle* style, bool whole) {
   json turns = json::array();
   std::size_t room = kShownCharacters, more = 0;
@@ -44,7 +44,8 @@ const char* name_of(Score score) {
   return "loss";
 }
 
-// The step that was asked for, or the last one before it; unless one was asked for, the last.
+// Returns the index of the last step up to the requested one (the first step if all are later), or that of
+// the last step if none was requested.
 std::optional<std::size_t> chosen_step(const std::vector<std::int64_t>& steps, const Question& question) {
   if (steps.empty()) return std::nullopt;
   if (!question.step) return steps.size() - 1;
@@ -52,7 +53,7 @@ std::optional<std::size_t> chosen_step(const std::vector<std::int64_t>& steps, c
   return after == steps.begin() ? 0 : static_cast<std::size_t>(after - steps.begin()) - 1;
 }
 
-// A view of one step, and where to go from there.
+// Returns the description of one step: its number, and those of the first, last, previous and next steps.
 json view_of_step(const std::vector<std::int64_t>& steps, std::optional<std::size_t> at) {
   json view = {{"steps", steps.size()}, {"all", 0}, {"found", 0}, {"from", 0}};
   if (!at) return view;
@@ -82,7 +83,7 @@ std::vector<Change> changes_of(const fs::path& folder, std::int64_t first_step, 
 }
 
 void sort_by(std::vector<Change>& changes, const std::string& order, Score score) {
-  const double sign = score == Score::loss ? -1 : 1;  // of a loss, more is worse
+  const double sign = score == Score::loss ? -1 : 1;  // a higher loss is worse
   if (order == "worst")
     std::ranges::stable_sort(changes, {}, [&](const Change& change) { return sign * change.now; });
   else if (order == "best")
@@ -93,7 +94,7 @@ void sort_by(std::vector<Change>& changes, const std::string& order, Score score
     std::ranges::stable_sort(changes, {}, &Change::example);
 }
 
-// The part of a list that is shown, as indices.
+// Returns the shown part of a list as indices.
 std::pair<std::size_t, std::size_t> shown_part(std::size_t count, std::size_t from) {
   from = std::min(from, count);
   return {from, std::min(count, from + kPageSize)};

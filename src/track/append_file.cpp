@@ -13,7 +13,7 @@
 namespace dpo::track {
 namespace {
 
-// Whether all of it was written, at `offset`.
+// Writes all of `bytes` at `offset`. Returns false if it could not.
 bool write_at(int descriptor, std::string_view bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -52,7 +52,7 @@ void AppendFile::try_to_open() {
   try {
     is_new_ ? create() : open_existing();
   } catch (const UserError&) {
-    // The path is a link, for example. is_written() is then false, as on a full disk.
+    // The path may be a link, for example. is_written() is then false, as it is on a full disk.
   }
 }
 
@@ -80,7 +80,7 @@ void AppendFile::write_on() {
     written_ += unwritten_.size();
     unwritten_.clear();
   } else if (::ftruncate(descriptor_, static_cast<off_t>(written_)) != 0) {
-    // Part of a record stays at the end; the next attempt overwrites it.
+    // Part of a record remains at the end. The next attempt overwrites it.
   }
 }
 

@@ -7,24 +7,24 @@
 
 namespace dpo::track {
 
-// A file that grows by whole records. What cannot be written now, on a full disk, is kept in memory and tried
-// again with the next record.
+// A file that grows by whole records. Records that cannot be written, for example on a full disk, stay in
+// memory and are tried again with the next record.
 class AppendFile {
  public:
-  // `contents` replace the file, if there is one, at once or not at all.
+  // Replaces the file, if there is one, by `contents` atomically.
   AppendFile(std::filesystem::path path, std::string contents);
-  // Continues a file after its first `size` bytes; what follows them is cut off.
+  // Continues a file after its first `size` bytes and cuts off the rest.
   AppendFile(std::filesystem::path path, std::uint64_t size);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // Whether all records so far are in the file.
+  // Returns true if all records so far are in the file.
   bool append(std::string_view record);
 
   const std::filesystem::path& path() const { return path_; }
-  std::uint64_t size() const { return written_ + unwritten_.size(); }  // once all is written
-  std::uint64_t written() const { return written_; }                   // whole records
+  std::uint64_t size() const { return written_ + unwritten_.size(); }  // bytes, once all records are written
+  std::uint64_t written() const { return written_; }                   // bytes of whole records
   bool is_written() const { return descriptor_ >= 0 && unwritten_.empty(); }
 
  private:
@@ -37,7 +37,7 @@ class AppendFile {
   std::string unwritten_;
   std::uint64_t written_ = 0;
   bool is_new_ = true;
-  int descriptor_ = -1;  // until the contents are written
+  int descriptor_ = -1;  // -1 until the contents are written
 };
 
 }  // namespace dpo::track

@@ -6,8 +6,8 @@
 namespace dpo::track {
 namespace {
 
-// tables[k][b]: the checksum of the byte b with k zeros after it. Eight bytes are looked up at once: the
-// files of a long run are gigabytes.
+// tables[k][b] is the checksum of the byte b with k zeros after it. Eight bytes are looked up at once for
+// speed, because the files of a long run are gigabytes.
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 
 constexpr CrcTables make_tables(std::uint32_t reversed_polynomial) {
@@ -48,7 +48,7 @@ std::string little_endian(std::uint64_t value, int size) {
   return bytes;
 }
 
-// `bytes` has at least `size`.
+// `bytes` must have at least `size` bytes.
 std::uint64_t read_little_endian(std::string_view bytes, std::size_t size) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < size; ++i)
@@ -57,7 +57,7 @@ std::uint64_t read_little_endian(std::string_view bytes, std::size_t size) {
 }
 
 constexpr std::size_t kBlock = 32 * 1024;
-constexpr std::size_t kChunkHeader = 7;  // CRC-32 of type and data, length, type
+constexpr std::size_t kChunkHeader = 7;  // bytes: CRC-32 of type and data, length, type
 enum ChunkType { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
 std::string chunk(ChunkType type, std::string_view data) {
@@ -66,9 +66,9 @@ std::string chunk(ChunkType type, std::string_view data) {
   return little_endian(crc32(typed), 4) + little_endian(data.size(), 2) + typed;
 }
 
-// Fills `bytes`; false if the file ends before.
+// Fills `bytes`. Returns false if the file ends earlier.
 bool read_exactly(std::istream& file, std::string& bytes, std::size_t size) {
-  // A damaged length may be larger than the memory: only what is there is taken.
+  // Reads in pieces, because a damaged length may be larger than the memory.
   constexpr std::size_t kPiece = 1u << 20;
   bytes.clear();
   while (bytes.size() < size) {

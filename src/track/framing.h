@@ -1,4 +1,4 @@
-// How records follow each other in the files of the trackers.
+// Reads and writes the framing of records in the files of the trackers.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,26 @@
 
 namespace dpo::track {
 
-std::uint32_t crc32(std::string_view bytes);   // of zlib and PNG
-std::uint32_t crc32c(std::string_view bytes);  // Castagnoli's
+std::uint32_t crc32(std::string_view bytes);   // as in zlib and PNG
+std::uint32_t crc32c(std::string_view bytes);  // Castagnoli
 
-// A record of TFRecord files, which TensorBoard reads: length, data, and a masked CRC-32C of each.
+// Returns a record of a TFRecord file, which TensorBoard reads: length, data, and a masked CRC-32C of each.
 std::string tf_record(std::string_view data);
 
-// Reads the records of such a file, which may be larger than the memory.
+// Reads the records of a TFRecord file, which may be larger than the memory.
 class TfReader {
  public:
   explicit TfReader(std::istream& file) : file_(file) {}
 
-  // False at the end, and at the first record that is cut off or damaged.
+  // Returns false at the end, and at the first truncated or damaged record.
   bool next(std::string& record);
 
  private:
   std::istream& file_;
 };
 
-// W&B's files: a header of 7 bytes, then the log format of LevelDB with the CRC-32 of zlib. Records are split
-// into chunks that do not cross blocks of 32 KiB, so a record's bytes depend on where in the file it begins.
+// W&B's files have a header of 7 bytes, then LevelDB's log format with the CRC-32 of zlib. Records are split
+// into chunks that do not cross blocks of 32 KiB, so a record's bytes depend on its offset in the file.
 std::string wandb_header();
 std::string wandb_record(std::string_view data, std::uint64_t offset);
 
@@ -35,10 +35,10 @@ class WandbReader {
  public:
   explicit WandbReader(std::istream& file);
 
-  // False at the end, at the first record that is cut off or damaged, and if the file has another header.
+  // Returns false at the end, at the first truncated or damaged record, and if the file has another header.
   bool next(std::string& record);
 
-  // Where the last record ended.
+  // Returns the offset at which the last record ended.
   std::uint64_t end() const { return end_; }
 
  private:

@@ -15,7 +15,7 @@ Histogram histogram_of(std::span<const double> values) {
   histogram.edges.push_back(most);
   histogram.counts.resize(kBins);
   for (const double value : finite) {
-    // The largest value belongs to the last bin, and so do equal values.
+    // The largest value belongs to the last bin. If all values are equal, they belong to it too.
     const auto above = std::ranges::upper_bound(histogram.edges, value) - histogram.edges.begin();
     ++histogram.counts[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(above - 1, 0, kBins - 1))];
     ++histogram.count;

@@ -5,9 +5,9 @@
 
 namespace dpo::track {
 
-// Counts of the finite values in bins of equal width between the smallest and the largest.
+// Counts the finite values in bins of equal width between the smallest and the largest.
 struct Histogram {
-  std::vector<double> edges;  // one more than counts
+  std::vector<double> edges;  // [counts + 1]
   std::vector<double> counts;
   double count = 0, sum = 0, sum_of_squares = 0;
 };

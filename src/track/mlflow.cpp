@@ -35,7 +35,7 @@ const char* status_name(int exit_status) {
   return exit_status == kStopped ? "KILLED" : "FAILED";
 }
 
-// A run that goes to another server than before is sent there from the beginning.
+// Moves a run to another server, which gets everything from the beginning.
 void move_to(MlflowRun& run, const std::string& uri) {
   if (run.uri == uri) return;
   run.uri = uri;
@@ -63,7 +63,8 @@ bool has_rows(const History& history) {
 
 class Mlflow : public Tracker {
  public:
-  // `last`: the last row before the run was resumed. `known`: rows in the queue that the run may log again.
+  // `last` is the last row before the run was resumed. `known` are rows in the queue that the run may log
+  // again.
   Mlflow(const Settings& settings, const MlflowRun& run, std::unique_ptr<AppendFile> queue, Row last,
          std::set<RowName> known)
       : settings_(settings),
@@ -87,7 +88,7 @@ class Mlflow : public Tracker {
     return append(metrics_line(fresh, milliseconds_since_1970()));
   }
 
-  // MLflow has none.
+  // MLflow has no histograms.
   bool add_histograms(std::int64_t, std::span<const Distribution>) override { return file_->is_written(); }
 
   bool add_samples(std::int64_t step, std::span<const SampleText> samples) override {
@@ -124,7 +125,8 @@ class Mlflow : public Tracker {
     return file_->is_written();
   }
 
-  // The thread. Its waits end with the run, and then it stops at the first failure.
+  // Body of the sending thread. The end of the run ends its waits, and the first failure after that ends the
+  // thread.
   void send_all() {
     const auto interval = settings_.mlflow->interval;
     std::chrono::milliseconds retry = settings_.mlflow->retry;
@@ -155,9 +157,9 @@ class Mlflow : public Tracker {
     changed_.notify_all();
   }
 
-  // Why it failed; empty if it did not.
+  // Returns the reason of a failure, or "".
   std::string try_to_send(std::uint64_t end) try {
-    if (!lock_) {  // 'dpo track' may be sending the earlier part
+    if (!lock_) {  // 'dpo track' may be sending the earlier part of the queue
       lock_.emplace(settings_.folder / "mlflow");
       sender_.reload(end);
     }
@@ -190,7 +192,7 @@ class Mlflow : public Tracker {
     lock_.reset();
   }
 
-  // Once the thread has ended.
+  // Must be called after the thread has ended.
   void say_what_is_missing() {
     if (sender_.sent() < end_)
       notes_.push_back(
@@ -209,18 +211,18 @@ class Mlflow : public Tracker {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by the mutex.
-  std::uint64_t end_;  // of the queue
+  // The following are guarded by the mutex.
+  std::uint64_t end_;  // bytes of the queue
   bool is_ending_ = false, is_done_ = false;
   bool said_failure_ = false, said_rejection_ = false;
   std::string failure_;
   std::vector<std::string> notes_;
 
   std::atomic<bool> cancelled_ = false;
-  // Of the thread, while it runs.
+  // The following belong to the thread while it runs.
   std::optional<RunLock> lock_;
   MlflowSender sender_;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last member, because it uses all of the above
 };
 
 }  // namespace
@@ -230,8 +232,8 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, const History& hi
   const fs::path path = mlflow_queue(settings.folder);
   const std::int64_t now = milliseconds_since_1970();
   auto old = read_mlflow_run(settings.folder);
-  // A run that was killed before its first checkpoint begins again, perhaps with other settings: MLflow,
-  // which cannot replace parameters and values, gets another run.
+  // A run that was killed before its first checkpoint begins again, perhaps with other settings. MLflow
+  // cannot replace parameters and values, so it gets another run.
   if (std::ifstream queue(path, std::ios::binary);
       settings.examples == 0 && !has_rows(history) && !is_start_of_run(queue, settings.config))
     old.reset();
@@ -244,9 +246,9 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, const History& hi
   QueuedRows queued;
   if (std::ifstream file(path, std::ios::binary); old) queued = queued_rows(file);
   run.sent = std::min(run.sent, queued.bytes);
-  try {  // before the queue: an old run does not get the rows of a new one
+  try {  // before the queue, so that an old run does not get the rows of a new one
     write_mlflow_run(settings.folder, run);
-  } catch (const std::exception&) {  // a full disk, which the queue finds too
+  } catch (const std::exception&) {  // a full disk, which the queue reports too
   }
   auto queue = queued.bytes == 0 ? std::make_unique<AppendFile>(path, parameter_lines(settings.config))
                                  : std::make_unique<AppendFile>(path, queued.bytes);
@@ -258,7 +260,7 @@ std::unique_ptr<Tracker> open_mlflow(const Settings& settings, const History& hi
       if (!queued.rows.contains(name_of(fresh))) queue->append(metrics_line(fresh, now));
       last = row;
     });
-  // The others are not logged again.
+  // Earlier rows are not logged again, so they need not be remembered.
   std::erase_if(queued.rows, [&](const auto& row) { return row.first < last.step; });
   return std::make_unique<Mlflow>(settings, run, std::move(queue), std::move(last), std::move(queued.rows));
 }

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kRunTag = "dpo.run_id";
-constexpr std::string_view kProxied = "mlflow-artifacts:";  // artifacts that go through the server
+constexpr std::string_view kProxied = "mlflow-artifacts:";  // their URIs go through the server
 
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
@@ -47,7 +47,7 @@ std::string percent_encoded(std::string_view text, bool keep_slashes = false) {
   return encoded;
 }
 
-// As the Python client chooses among them.
+// Returns the headers of a request. The choice among credentials is that of the Python client.
 http::Headers headers_for_mlflow() {
   http::Headers headers = {{"content-type", "application/json"}};
   const std::string user = environment("MLFLOW_TRACKING_USERNAME");
@@ -70,7 +70,7 @@ std::string text_in(const ordered_json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// What the server says about a failure, on one line.
+// Returns the server's explanation of a failure, on one line.
 std::string explanation(const http::Answer& answer) {
   constexpr std::size_t kLongest = 300;
   std::string text = fmt::format("HTTP status {}", answer.status);
@@ -92,7 +92,7 @@ std::string explanation(const http::Answer& answer) {
   if (answer.is_redirect())
     throw MlflowUnavailable(fmt::format("it redirects to {}; try mlflow.tracking_uri with that address",
                                         answer.header("location")));
-  // A proxy answers with 404, for instance, while the server restarts.
+  // Statuses such as 404 may come from a proxy while the server restarts.
   const std::string code = text_in(json_of_answer(answer.body), "error_code");
   const bool may_pass = answer.status == 408 || answer.status == 429 || answer.status >= 500 ||
                         (answer.status == 404 && code != kMissing) || code.empty();
@@ -161,7 +161,7 @@ std::string MlflowClient::experiment_id(const std::string& name) {
   }
 }
 
-// A run is looked for before it is created: the answer to an earlier attempt may have been lost.
+// Looks for the run before creating it, because the answer to an earlier attempt may have been lost.
 void MlflowClient::open(MlflowRun& run) try {
   const std::string experiment = experiment_id(run.experiment);
   const ordered_json search = {{"experiment_ids", ordered_json::array({experiment})},
@@ -200,7 +200,8 @@ void MlflowClient::send(const MlflowRun& run, const MlflowRequest& request) {
 
 void MlflowClient::send_artifact(const MlflowRun& run, const MlflowRequest& request) try {
   constexpr long kLongest = 30;  // seconds
-  // mlflow-artifacts:/PATH or mlflow-artifacts://HOST/PATH; to other stores only Python clients write.
+  // Sends only to mlflow-artifacts:/PATH and mlflow-artifacts://HOST/PATH. Only Python clients can write to
+  // other stores.
   if (!run.artifacts.starts_with(kProxied)) return;
   std::string path = run.artifacts.substr(kProxied.size());
   if (path.starts_with("//")) path.erase(0, std::min(path.find('/', 2), path.size()));
@@ -208,12 +209,12 @@ void MlflowClient::send_artifact(const MlflowRun& run, const MlflowRequest& requ
   const http::Answer answer = answer_to({"PUT", "/api/2.0/mlflow-artifacts/artifacts" + address, request.body,
                                          std::min(kLongest, patience_s_)});
   unanswered_artifacts_ = 0;
-  // A store of artifacts that fails must not keep metrics back.
+  // A failing artifact store must not delay metrics, so its errors count as rejections.
   if (!answer.is_success()) throw MlflowRejected("", "artifacts: " + explanation(answer));
 } catch (const http::NetworkError& error) {
   const bool is_down = error.kind != http::NetworkError::Kind::interrupted;
   if (is_down || ++unanswered_artifacts_ == 1) throw MlflowUnavailable(error.what());
-  throw MlflowRejected("", fmt::format("artifacts: {}", error.what()));  // nor one that does not answer
+  throw MlflowRejected("", fmt::format("artifacts: {}", error.what()));  // nor must one that does not answer
 }
 
 }  // namespace dpo::track

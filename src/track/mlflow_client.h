@@ -1,4 +1,4 @@
-// Requests to the REST interface of an MLflow server.
+// Sends requests to the REST interface of an MLflow server.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@
 
 namespace dpo::track {
 
-// The server does not answer, or cannot do it now: worth another try later.
+// Thrown if the server does not answer or is temporarily unable to. A later attempt may succeed.
 struct MlflowUnavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The server does not accept it, and would not later either: MLflow itself says so, with a code.
+// Thrown if MLflow itself rejects a request with an error code. A later attempt would fail too.
 struct MlflowRejected : std::runtime_error {
   MlflowRejected(std::string code_, const std::string& what)
       : std::runtime_error(what), code(std::move(code_)) {}
@@ -25,13 +25,13 @@ inline constexpr const char* kMissing = "RESOURCE_DOES_NOT_EXIST";  // one of th
 
 class MlflowClient {
  public:
-  // With the credentials in the environment: MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or
-  // MLFLOW_TRACKING_TOKEN. It waits for MLFLOW_HTTP_REQUEST_TIMEOUT seconds, 120 by default, as Python does.
+  // Uses the credentials in the environment: MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or
+  // MLFLOW_TRACKING_TOKEN. Waits for MLFLOW_HTTP_REQUEST_TIMEOUT seconds, 120 by default, as Python does.
   MlflowClient(std::string uri, const std::atomic<bool>* cancelled);
 
-  // Finds the run on the server, or creates it; sets its ids. Throws MlflowUnavailable.
+  // Finds or creates the run on the server and sets its ids. Throws MlflowUnavailable.
   void open(MlflowRun& run);
-  // Throws both errors.
+  // Throws MlflowUnavailable or MlflowRejected.
   void send(const MlflowRun& run, const MlflowRequest& request);
 
  private:
@@ -51,7 +51,7 @@ class MlflowClient {
   http::Headers headers_;
   long patience_s_;
   const std::atomic<bool>* cancelled_;
-  int unanswered_artifacts_ = 0;  // one after the other
+  int unanswered_artifacts_ = 0;  // in a row
   http::Connection connection_;
 };
 

@@ -23,7 +23,7 @@ constexpr std::size_t kLongestParameter = 6000, kLongestName = 250;  // characte
 
 fs::path state_file(const fs::path& run) { return run / "mlflow" / "run.json"; }
 
-// Protocol buffers write NaN and the infinities as text.
+// In JSON, protocol buffers write NaN and the infinities as text.
 ordered_json metric_value(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -45,7 +45,7 @@ std::string parameter_value(const ordered_json& value) {
   return cut(replace_invalid_utf8(text), kLongestParameter);
 }
 
-// Calls with each whole line, its end included, until the function returns false.
+// Calls `call` with each whole line, including its line end, until it returns false.
 template <typename Call>
 void for_lines(std::string_view lines, Call call) {
   while (true) {
@@ -55,21 +55,21 @@ void for_lines(std::string_view lines, Call call) {
   }
 }
 
-// Calls `call` with each line of a file, without its end, until it returns false. The file may be larger than
-// the memory.
+// Calls `call` with each line of a file, without its line end, until it returns false. The file may be larger
+// than the memory.
 template <typename Call>
 void for_lines(std::istream& file, Call call) {
   for (std::string line; std::getline(file, line) && !file.eof();)
     if (!call(line)) return;
 }
 
-// An empty object if the line is damaged.
+// Returns an empty object if the line is damaged.
 ordered_json parse_line(std::string_view line) {
   ordered_json json = parse_json<ordered_json>(line);
   return json.is_object() ? json : ordered_json::object();
 }
 
-// 0 if the line is damaged.
+// Returns the number of metrics in a line; 0 if the line is damaged.
 std::size_t metrics_in(const ordered_json& line) {
   const auto has_number = [&](const char* name) {
     return line.contains(name) && line.at(name).is_number_integer();
@@ -141,7 +141,7 @@ std::string metrics_line(const Row& row, std::int64_t time) {
   return line.dump() + "\n";
 }
 
-// A table as mlflow.log_table writes it.
+// Returns a table as mlflow.log_table writes it.
 std::string samples_line(std::int64_t step, std::span<const SampleText> samples) {
   ordered_json rows = ordered_json::array();
   for (const SampleText& sample : samples)
@@ -203,7 +203,7 @@ QueuedRows queued_rows(std::istream& queue) {
   return queued;
 }
 
-// How a run was started, the parameter `resume`, may differ.
+// Ignores the parameter `resume`, because it tells only how the run was started.
 bool is_start_of_run(std::istream& queue, const std::string& config) {
   bool has_more = false;
   ordered_json logged = ordered_json::object(), given = ordered_json::object();

@@ -8,7 +8,8 @@
 namespace dpo::track {
 namespace {
 
-// Whole lines from `begin` on: one, or as many as fit into a quarter megabyte, more than a request contains.
+// Returns whole lines from `begin` on: as many as fit into 256 KiB, which is more than a request contains, or
+// one longer line.
 std::string read_lines(const std::filesystem::path& path, std::uint64_t begin, std::uint64_t end) {
   std::ifstream file(path, std::ios::binary);
   for (std::uint64_t size = 256u << 10;; size *= 2) {
@@ -42,7 +43,7 @@ void MlflowSender::send_next(std::uint64_t end) {
     client_.send(run_, request);
     sent_values_ += request.values;
   } catch (const MlflowRejected& error) {
-    if (error.code == kMissing) {  // the server has a new database: all of it is sent again
+    if (error.code == kMissing) {  // the server has a new database: everything is sent again
       run_.sent = 0;
       run_.id = run_.experiment_id = run_.artifacts = "";
       throw MlflowUnavailable(error.what());
@@ -51,14 +52,14 @@ void MlflowSender::send_next(std::uint64_t end) {
     rejected_artifacts_ += request.kind == MlflowRequest::Kind::artifact ? 1 : 0;
     if (rejection_.empty()) rejection_ = error.what();
   }
-  // A part of a line, of a damaged file, is skipped.
+  // Skips a partial line of a damaged file.
   run_.sent = request.bytes > 0 ? run_.sent + request.bytes : end;
   remember();
 }
 
 void MlflowSender::reload(std::uint64_t end) {
   const auto state = read_mlflow_run(folder_);
-  if (state && state->tag != run_.tag) return remember();  // a process that sent the old run wrote it
+  if (state && state->tag != run_.tag) return remember();  // a process that was sending the old run wrote it
   if (!state || state->uri != run_.uri) return;
   run_ = *state;
   run_.sent = std::min(run_.sent, end);
@@ -77,14 +78,14 @@ std::int64_t MlflowSender::remaining() const {
   return count_values(queue);
 }
 
-// Without it, on a full disk, a resumed run sends again what the server has. With a database the server
-// ignores that; with a folder of files it keeps both.
+// Saves run.json, except on a full disk. Without it, a resumed run sends again what the server has. A server
+// with a database ignores repeated values, but one with a folder of files keeps both.
 void MlflowSender::remember() const try {
   if (keeps_state_ && !was_replaced()) write_mlflow_run(folder_, run_);
 } catch (const std::exception&) {
 }
 
-// Whether the queue is now of another run.
+// Returns true if the queue now belongs to another run.
 bool MlflowSender::was_replaced() const {
   if (is_of_run_) return false;
   const auto state = read_mlflow_run(folder_);

@@ -10,28 +10,29 @@
 
 namespace dpo::track {
 
-// Sends the queue of a run, request by request, and keeps in run.json how far it is.
+// Sends the queue of a run, request by request, and keeps the position in run.json.
 class MlflowSender {
  public:
-  // `cancelled`: of the run itself; null in another process, which stops if the run begins again meanwhile.
-  // `keeps_state`: false if run.json is about another server.
+  // `cancelled` is the flag of the run's own process. It is null in another process, which stops if the run
+  // begins again meanwhile. `keeps_state` is false if run.json is about another server.
   MlflowSender(std::filesystem::path folder, MlflowRun run, const std::atomic<bool>* cancelled = nullptr,
                bool keeps_state = true);
 
-  // Sends the next request, of the lines that end before byte `end` of the queue. Throws MlflowUnavailable,
-  // and then the same is sent with the next call.
+  // Sends the next request, made from lines before byte `end` of the queue. Throws MlflowUnavailable; the
+  // next call then sends the same request.
   void send_next(std::uint64_t end);
 
-  // Reads in run.json what another process has sent of the queue.
+  // Reads from run.json how much of the queue another process has sent.
   void reload(std::uint64_t end);
 
   const MlflowRun& run() const { return run_; }
   std::uint64_t sent() const { return run_.sent; }  // bytes of the queue
   std::int64_t sent_values() const { return sent_values_; }
-  // What the server did not accept ("5 values"), and its first reason. It is not sent again.
+  // Returns a description of what the server rejected ("5 values"). rejection() is its first reason. Rejected
+  // values are not sent again.
   std::string rejected() const;
   const std::string& rejection() const { return rejection_; }
-  // Values in the queue that are not sent yet.
+  // Returns the number of values in the queue that are not sent yet.
   std::int64_t remaining() const;
 
  private:

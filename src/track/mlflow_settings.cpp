@@ -9,7 +9,7 @@
 namespace dpo::track {
 namespace {
 
-constexpr const char* kExperiment = "direct-preference-optimization";  // as wandb.project
+constexpr const char* kExperiment = "direct-preference-optimization";  // the default of wandb.project too
 
 std::optional<std::string> variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -21,7 +21,7 @@ bool has_prefix(const std::string& uri, std::string_view scheme) {
   return uri.size() > scheme.size() && uri.starts_with(scheme);
 }
 
-// Without a password that it may contain.
+// Returns a URI for messages, without a password that it may contain.
 std::string shown_uri(const std::string& uri) {
   const std::size_t scheme = uri.find("://");
   return uri.find('@') == uri.npos ? uri : uri.substr(0, scheme == uri.npos ? 0 : scheme + 3) + "...";

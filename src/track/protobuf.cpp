@@ -17,7 +17,7 @@ void append_fixed(std::string& out, std::uint64_t value, int size) {
   for (int i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i));
 }
 
-// Takes bytes from the front of a text; nullopt if there are too few.
+// Takes bytes from the front of a text. Returns nullopt if there are too few.
 std::optional<std::string_view> take(std::string_view& text, std::uint64_t size) {
   if (size > text.size()) return std::nullopt;
   const std::string_view taken = text.substr(0, size);

@@ -1,4 +1,5 @@
-// Protocol buffers without their library: the few messages of the trackers are written field by field.
+// Encodes and decodes protocol buffers without their library. The trackers need few messages, which are
+// written field by field.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace dpo::track {
 
-// Encodes a message. A message inside it is a field with that message's bytes.
+// Encodes a message. A nested message is a field with that message's bytes.
 class Message {
  public:
   Message& number(int field, std::int64_t value);  // int32, int64, bool or an enumeration
@@ -28,14 +29,15 @@ class Message {
 
 struct Field {
   int number = 0;
-  std::uint64_t value = 0;   // a whole number, or the bits of a double or float
-  std::string_view bytes{};  // of a string or message
+  std::uint64_t value = 0;   // an integer, or the bits of a double or float
+  std::string_view bytes{};  // of a string or a message
 };
 
-// The fields of a message, up to the first that is cut off or unknown. They point into `message`.
+// Returns the fields of a message, up to the first one that is truncated or of an unknown type. They point
+// into `message`.
 std::vector<Field> fields_of(std::string_view message);
 
-// The first field of that number; without one, a field that is 0 and empty.
+// Returns the first field with that number, or an empty field of value 0.
 Field field_of(std::string_view message, int number);
 
 }  // namespace dpo::track

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kConfigTag = "config";
 constexpr std::string_view kPrefix = "events.out.tfevents.";
-constexpr std::string_view kSuffix = ".dpo";  // a file of another program is not touched
+constexpr std::string_view kSuffix = ".dpo";  // marks our files; those of other programs are not touched
 
 // Field numbers of the messages in TensorBoard's event.proto, summary.proto and tensor.proto.
 namespace event {
@@ -55,7 +55,7 @@ std::string scalar_event(const Row& row) {
   return make_event(row.step, values);
 }
 
-// Text that TensorBoard, which renders Markdown, shows as it is: indented, it is a code block.
+// Indents a text as a Markdown code block, which TensorBoard shows unchanged.
 std::string as_code(std::string_view text) {
   std::string code = "    ";
   for (const char c : replace_invalid_utf8(text)) {
@@ -102,7 +102,7 @@ std::string config_event(std::int64_t step, const std::string& config) {
   return make_event(step, Message().text(summary::kValue, text_value(kConfigTag, as_code(readable))));
 }
 
-// Our event files, the oldest first.
+// Returns our event files, the oldest first.
 std::vector<fs::path> event_files(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code none;
@@ -114,7 +114,7 @@ std::vector<fs::path> event_files(const fs::path& folder) {
   return files;
 }
 
-// The last step in the files; -1 if there is none.
+// Returns the last step in the files, or -1.
 std::int64_t last_step(const std::vector<fs::path>& files) {
   std::int64_t last = -1;
   for (const fs::path& file : files) {
@@ -127,7 +127,7 @@ std::int64_t last_step(const std::vector<fs::path>& files) {
   return last;
 }
 
-// Readers forget what earlier files have from this step on.
+// Returns an event that makes readers discard earlier files' events from this step on.
 std::string restart_event(std::int64_t step) {
   constexpr int kStatus = 1, kStart = 1;
   return Message()
@@ -144,7 +144,7 @@ std::string version_event() {
       .bytes();
 }
 
-// Readers take the files by name: a new one comes after those that are there.
+// Returns a name after those of the existing files, because readers take the files by name.
 std::string file_name(const std::vector<fs::path>& files) {
   auto time = static_cast<std::int64_t>(seconds_since_1970());
   if (!files.empty()) {
@@ -158,7 +158,7 @@ std::string file_name(const std::vector<fs::path>& files) {
 
 class TensorBoard : public Tracker {
  public:
-  // The rows that no file has are those from step `first` on; the next one may repeat what the last one has.
+  // `first` is the step of the first row that no file has. The next row may repeat values of the last one.
   TensorBoard(const fs::path& path, std::string contents, const History& history, std::int64_t first,
               std::int64_t examples)
       : file_(path, std::move(contents)) {
@@ -201,14 +201,14 @@ class TensorBoard : public Tracker {
 
 }  // namespace
 
-// A run that is resumed gets a new file, and the others stay as they are: TensorBoard follows files that
-// grow, but not those that are replaced.
+// A resumed run gets a new file, and the others stay unchanged. TensorBoard follows files that grow, but not
+// files that are replaced.
 std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, const History& history) {
   const fs::path folder = settings.folder / "tensorboard";
   const std::vector<fs::path> files = event_files(folder);
-  // An evaluation at the last step may come after the checkpoint.
+  // An evaluation at the checkpoint's step may come after the checkpoint.
   const std::int64_t start = settings.examples + (settings.evaluated == settings.examples ? 1 : 0);
-  const std::int64_t first = std::min(last_step(files) + 1, start);  // of the rows that no file has
+  const std::int64_t first = std::min(last_step(files) + 1, start);  // step of the first row that no file has
   return std::make_unique<TensorBoard>(folder / file_name(files),
                                        tf_record(version_event()) + tf_record(restart_event(start)) +
                                            tf_record(config_event(settings.examples, settings.config)),

@@ -7,7 +7,7 @@
 
 namespace dpo::track {
 
-// RUN/tensorboard: one event file, with scalars, the configuration and samples as text, and histograms.
+// Opens RUN/tensorboard: an event file with scalars, the configuration and samples as text, and histograms.
 std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, const History& history);
 
 }  // namespace dpo::track

@@ -12,7 +12,7 @@
 namespace dpo::track {
 namespace {
 
-// Calls all, also after one that fails.
+// Calls all trackers, even after one fails.
 template <typename Call>
 bool for_all(const std::vector<std::unique_ptr<Tracker>>& trackers, Call call) {
   bool written = true;
@@ -32,7 +32,7 @@ void Trackers::start_mlflow(const Settings& settings, const History& history) {
   std::string problem = settings.mlflow->problem;
   try {
     if (problem.empty()) all_.push_back(open_mlflow(settings, history));
-  } catch (const std::exception& error) {  // no more threads, for instance
+  } catch (const std::exception& error) {  // no more threads, for example
     problem = error.what();
   }
   if (!problem.empty()) notes_.push_back(fmt::format("warning: nothing is sent to MLflow: {}", problem));

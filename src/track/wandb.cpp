@@ -39,7 +39,7 @@ std::string random_id() {
   return id;
 }
 
-// NaN and the infinities as Python and W&B write them.
+// Prints NaN and the infinities as Python and W&B do.
 std::string json_of(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -63,7 +63,7 @@ Items time_items(std::int64_t step, double started) {
       {"_step", std::to_string(step)}, {"_timestamp", json_of(now)}, {"_runtime", json_of(now - started)}};
 }
 
-// The file of a run that is resumed.
+// The file of the run that is resumed.
 struct OldRun {
   fs::path file;
   WandbRun run;
@@ -79,7 +79,7 @@ std::optional<OldRun> read_old_run(const fs::path& file) {
   return old;
 }
 
-// RUN/wandb/offline-run-TIME-ID/run-ID.wandb, the newest that we wrote.
+// Returns the newest RUN/wandb/offline-run-TIME-ID/run-ID.wandb that we wrote.
 std::optional<OldRun> newest_run(const fs::path& run) {
   std::vector<fs::path> folders;
   std::error_code none;
@@ -101,15 +101,15 @@ std::string first_records(const WandbRun& run, const Settings& settings) {
   return contents;
 }
 
-// The rows of an old file before the checkpoint, which are kept as they are: nothing else has their time,
+// The rows of an old file before the checkpoint. They are kept unchanged, because only they have their time,
 // histograms, samples and infinite values. A run may have more rows than fit into memory.
 struct KeptRows {
-  std::uint64_t end = 0;     // of the last of them in the file
-  std::int64_t last = -1;    // its step
-  Items at_checkpoint = {};  // the row of that step, which may have more than the checkpoint
+  std::uint64_t end = 0;     // offset in the file after the last of them
+  std::int64_t last = -1;    // step of the last of them
+  Items at_checkpoint = {};  // the row of the checkpoint's step, which may have more than the checkpoint
 };
 
-// The old file again, with other first records. A disk that is full ends the copy, and the old file stays.
+// Copies the old file with other first records. On a full disk the copy ends and the old file stays.
 class Copy {
  public:
   Copy(const fs::path& path, std::string first_records)
@@ -124,7 +124,7 @@ class Copy {
     if (buffer_.size() >= kBuffer) flush();
   }
 
-  // Returns the size of the file; nullopt if the old file stays.
+  // Returns the size of the new file, or nullopt if the old file stays.
   std::optional<std::uint64_t> finish() {
     flush();
     attempt([&] {
@@ -161,8 +161,8 @@ bool begins_with(const fs::path& path, const std::string& bytes) {
   return file.read(found.data(), static_cast<std::streamsize>(found.size())) && found == bytes;
 }
 
-// Continues the old file after the rows that are kept, with the configuration of the run that continues it.
-// The file is read once, and is copied only if that configuration is another one.
+// Continues the old file after the kept rows, with the configuration of the resumed run. The file is read
+// once. It is copied only if the configuration has changed.
 std::unique_ptr<AppendFile> continue_file(const OldRun& old, const Settings& settings, KeptRows& kept) {
   const std::string first = first_records(old.run, settings);
   std::optional<Copy> copy;
@@ -188,7 +188,7 @@ std::unique_ptr<AppendFile> continue_file(const OldRun& old, const Settings& set
 
 class Wandb : public Tracker {
  public:
-  // `kept`: of the file of the run that is resumed.
+  // `kept` are rows of the resumed run's file.
   Wandb(std::unique_ptr<AppendFile> file, const WandbRun& run, const Settings& settings, const KeptRows& kept,
         const History& history)
       : run_(run), file_(std::move(file)), step_(settings.examples) {
@@ -219,7 +219,7 @@ class Wandb : public Tracker {
     return file_->is_written();
   }
 
-  // The tables of direct-preference-optimization.
+  // Logs the tables that direct-preference-optimization logs.
   bool add_samples(std::int64_t step, std::span<const SampleText> samples) override {
     ordered_json policy = ordered_json::array(), reference = ordered_json::array();
     for (const SampleText& sample : samples) {
@@ -247,8 +247,8 @@ class Wandb : public Tracker {
   }
 
  private:
-  // Continues the row at the checkpoint's step. It is written at once, with the old file's histograms and
-  // samples, unless its evaluation is still to come.
+  // Continues the row at the checkpoint's step. The row is written at once, with the old file's histograms
+  // and samples, unless its evaluation is still to come.
   void finish_checkpoint(const Settings& settings, const KeptRows& kept) {
     const bool is_complete = settings.evaluated == settings.examples;
     const bool is_logged = step_ == settings.examples && !row_.empty();
@@ -269,7 +269,7 @@ class Wandb : public Tracker {
     merge(row_, items);
   }
 
-  // A table is a file of its own, which the row refers to.
+  // Adds a table, which is a separate file that the row refers to.
   void add_table(std::int64_t step, const std::string& name, const ordered_json& rows) {
     const std::string text = ordered_json{{"columns", {"step", "prompt", "sample"}}, {"data", rows}}.dump();
     Sha256 sum;
@@ -286,7 +286,7 @@ class Wandb : public Tracker {
     tables_[file_->path().parent_path() / "files" / path] = text;
   }
 
-  // Whether all tables are written; the others are tried again.
+  // Returns true if all tables are written. The others are tried again.
   bool write_tables() {
     std::erase_if(tables_, [](const auto& table) {
       try {
@@ -304,7 +304,7 @@ class Wandb : public Tracker {
   const std::unique_ptr<AppendFile> file_;
   std::int64_t step_;  // of the row that is not written yet
   Items row_;
-  std::map<fs::path, std::string> tables_;  // that are not written yet
+  std::map<fs::path, std::string> tables_;  // not written yet
 };
 
 }  // namespace

@@ -12,11 +12,11 @@
 namespace dpo::track {
 namespace {
 
-// Fields of Record.
+// Field numbers of Record.
 constexpr int kHistory = 2, kSummary = 3, kFiles = 6, kRun = 17, kExit = 18, kHeader = 21;
-// Fields of RunRecord.
+// Field numbers of RunRecord.
 constexpr int kId = 1, kEntity = 2, kProject = 3, kConfig = 4, kName = 8, kHost = 13, kStartTime = 17;
-// Of an item of history, summary and configuration.
+// Field numbers of an item of the history, the summary or the configuration.
 constexpr int kKey = 1, kJson = 16;
 constexpr std::string_view kProducer = "dpo";
 
@@ -35,7 +35,7 @@ Message timestamp(double seconds) {
       .number(2, static_cast<std::int64_t>((seconds - whole) * 1e9));
 }
 
-// The file that a value refers to, if it is one of those.
+// Returns the path of the file that a value refers to, or "".
 std::string file_of(const std::string& value) {
   if (!value.starts_with("{")) return "";
   const auto parsed = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);

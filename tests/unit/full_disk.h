@@ -9,8 +9,8 @@
 
 namespace dpo {
 
-// From now on, writing to a file that this process has open fails as on a full disk: /dev/full takes its
-// place.
+// Makes later writes to a file that this process has open fail as on a full disk: /dev/full replaces the
+// file.
 inline void fill_disk_of(const std::filesystem::path& file) {
   namespace fs = std::filesystem;
   const int full = ::open("/dev/full", O_RDWR | O_CLOEXEC);

@@ -1,5 +1,5 @@
-// LibTorch's own generator starts anywhere, so that a bound that is nearly right would fail now and then.
-// Each test starts from the same numbers; --gtest_random_seed=N gives others.
+// Seeds LibTorch's generator before each test. It starts with random numbers otherwise, so a slightly wrong
+// bound would fail only now and then. --gtest_random_seed=N selects other numbers.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Each test program has a temporary folder of its own: two lists of tests at the same time share no files.
+// Gives each test program its own temporary folder, so that two ctest runs at the same time share no files.
 #include <filesystem>
 #include <string>
 
@@ -12,7 +12,7 @@ class OwnTempFolder : public testing::Environment {
   void SetUp() override {
     folder_ = testing::TempDir() + "dpo_test_XXXXXX";
     ASSERT_TRUE(::mkdtemp(folder_.data())) << folder_;
-    ::setenv("TEST_TMPDIR", folder_.c_str(), 1);  // which testing::TempDir() reads
+    ::setenv("TEST_TMPDIR", folder_.c_str(), 1);  // testing::TempDir() reads this
   }
 
   void TearDown() override { std::filesystem::remove_all(folder_); }

@@ -1,9 +1,10 @@
-// Curves of the chosen runs, drawn by uPlot; serve.js has the state and gets the points.
+// Draws the curves of the chosen runs with uPlot. serve.js has the state and receives the points.
 "use strict";
 
 const MOST_POINTS = 4000, HEIGHT = 208;
 const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [12, 5], [4, 4], [1, 3], [6, 2, 1, 2, 1, 2]];
-// Title, unit, metric of training, metric of evaluations. Losses differ in their units: that of IPO is a square.
+// Each chart: title, unit, metric of training, metric of evaluations. Losses have different units: that of
+// IPO is a square.
 const CHARTS = [
   ["loss", "mean per example", "loss/train", "loss/eval"],
   ["reward accuracy", "share", "rewards_train/accuracies", "rewards_eval/accuracies"],
@@ -23,9 +24,10 @@ const MORE_CHARTS = [
 ];
 
 const metrics = new Map();  // id of a run: { metric: [xs, ys] }
-let charts = [], dirty = false, heldOut = { text: "", differ: false };  // of the server: whether the runs are evaluated on the same examples
+let charts = [], dirty = false, heldOut = { text: "", differ: false };  // heldOut: the server's "held-out" event
 
-// The means of pairs of neighbours, but for the newest points: a run may be watched for weeks.
+// Replaces pairs of neighbours by their means, except for the newest points. This bounds the points of a run
+// that is watched for weeks.
 const thin = ([xs, ys]) => {
   if (xs.length <= MOST_POINTS) return [xs, ys];
   const end = Math.floor(xs.length * 3 / 8) * 2, pairs = (values) => {
@@ -56,7 +58,7 @@ const fill = (chart) => {
   say(chart, left >= 0 && idx !== null ? idx : chart.plot.data[0].length - 1);
 };
 
-// The values nearest to a place on the x axis.
+// Shows the values nearest to a place on the x axis.
 const say = (chart, index) => {
   const [xs, ...columns] = chart.plot.data;
   if (index < 0 || xs[index] === undefined) return;

@@ -1,4 +1,4 @@
-// The page of dpo serve. Texts of runs are set with textContent only, never as HTML.
+// The script of dpo serve's page. It sets texts of runs with textContent only, never as HTML.
 "use strict";
 
 const MOST_RUNS = 8;
@@ -14,12 +14,12 @@ const short = (value, digits = 5) => value === undefined || value === null ? "" 
 const signed = (value) => (value >= 0 ? "+" : "") + value.toFixed(3);
 const plural = (count, name) => `${count.toLocaleString("en")} ${name}${count === 1 ? "" : "s"}`;
 
-// ---------------------------------------------------------------- what is shown; a link to it is the part after '#'
+// ---------------------------------------------------------------- state, also kept in the address after '#'
 
 const VIEWS = ["curves", "summary", "examples", "samples", "try"];
 const state = { runs: [], run: "", view: "curves", step: "", filter: "", order: "worst", from: 0 };
-let list = [], listed = false;  // of the server: all runs, and whether it has sent them
-const slots = new Map();  // id of a shown run: number of its colour
+let list = [], listed = false;  // from the server: all runs, and whether it has sent them
+const slots = new Map();  // id of a shown run: index of its colour
 
 const readHash = () => {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -45,7 +45,7 @@ const writeHash = (replace) => {
   if (text !== location.hash) history[replace ? "replaceState" : "pushState"](null, "", text);
 };
 
-// `replace`: without a step that the browser's back button would undo.
+// With `replace`, the browser's back button does not undo this change.
 const change = (changes, replace = false) => {
   Object.assign(state, changes);
   writeHash(replace);
@@ -107,7 +107,7 @@ const showRuns = () => {
 
 const nameOf = (id) => (list.find((run) => run.id === id) || { name: id }).name;
 
-// What is said of a run that has none of something.
+// Returns the text for a run without `what`.
 const none = (what) => ["finished", "stopped", "failed"].includes((list.find((run) => run.id === state.run) || {}).status)
   ? `The run has ended without ${what}.` : `The run has no ${what} yet.`;
 
@@ -143,7 +143,7 @@ const follow = () => {
   });
 };
 
-// A browser has six connections to a server: pages in the background must not take them all.
+// A browser opens at most six connections to a server, so pages in the background close theirs.
 let leaving = 0;
 
 document.addEventListener("visibilitychange", () => {
@@ -177,7 +177,7 @@ const quote = (title, given, tone, all) => {
   return section;
 };
 
-let summarised = "";  // the run whose summary is shown
+let summarised = "";  // id of the run whose summary is shown
 
 const showSummary = async () => {
   const view = await ask("");
@@ -240,7 +240,7 @@ const showSamples = async () => {
   showPages(at("samples-pages"), view, 20);
 };
 
-// `isNew`: the run has written what its summary depends on.
+// `isNew`: the run has written new data for its summary.
 const showView = async (isNew = false) => {
   if (asking) asking.abort();
   asking = new AbortController();
@@ -270,7 +270,7 @@ const showView = async (isNew = false) => {
 
 let trying = null;
 
-// Reads lines of JSON while they arrive.
+// Reads lines of JSON as they arrive.
 const readLines = async (answer, use) => {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let rest = ""; ;) {
@@ -339,7 +339,7 @@ at("examples-order").addEventListener("change", () => change({ order: at("exampl
 at("tabs").addEventListener("click", (event) => {
   if (!event.target.dataset.view) return;
   change({ view: event.target.dataset.view, step: "", from: 0 });
-  if (at("tabs").getBoundingClientRect().top > innerHeight / 2) at("tabs").scrollIntoView();  // what it changes is below
+  if (at("tabs").getBoundingClientRect().top > innerHeight / 2) at("tabs").scrollIntoView();  // the changed part is below
 });
 at("tabs").addEventListener("keydown", (event) => {
   const tabs = [...at("tabs").children], step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

@@ -48,7 +48,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text, int base) {
     text.remove_prefix(2);
     if (text.starts_with('_')) text.remove_prefix(1);
   } else if (base == 0) {
-    // As in Python, 010 is not a number, but 00 is.
+    // Like Python: 010 is not a number, but 00 is.
     if (text.size() > 1 && text[0] == '0' && text.find_first_not_of("0_") != text.npos) return std::nullopt;
     base = 10;
   }

@@ -60,7 +60,7 @@ Flow CallBlockStmt::execute(Rendering& rendering) const {
     rendering.write_result(result);
     return Flow::kNext;
   }
-  // As in transformers, the range begins at the end of the output so far, even if the block is in a macro.
+  // Like in transformers, the range begins at the end of the output so far, even if the block is in a macro.
   const Value result = object_as<Callable>(caller)->call({});
   const std::size_t begin = rendering.text.size();
   rendering.generated.emplace_back(begin, begin + result.string().size());

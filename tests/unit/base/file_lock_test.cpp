@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Locks of one process conflict as those of two do: they belong to descriptors.
+// Locks of one process conflict like those of two, because they belong to descriptors.
 class FileLocks : public testing::Test {
  protected:
   ~FileLocks() override { fs::remove(path_); }
@@ -39,7 +39,7 @@ TEST_F(FileLocks, AreNothingWithoutAFile) {
   EXPECT_FALSE(fs::exists(path_));
 }
 
-// A process that waited for a file that was removed meanwhile locks the new one.
+// A process that waited for a file that was removed meanwhile must lock the new one.
 TEST_F(FileLocks, AreOfTheFileThatIsThereNow) {
   std::optional<FileLock> old(std::in_place, path_, FileLock::Kind::exclusive);
   std::atomic<bool> locked = false;

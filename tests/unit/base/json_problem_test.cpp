@@ -89,7 +89,7 @@ TEST(JsonProblem, ShowsAPieceOfALongLine) {
   EXPECT_EQ(problem->column, 115u);
   EXPECT_EQ(problem->near,
             "..." + std::string(23, 'w') + "\", \"b\" 1, \"c\": \"" + std::string(21, 'w') + "...");
-  // Characters stay whole, and what cannot be printed is replaced.
+  // Characters stay whole, and unprintable bytes are replaced.
   std::string letters;
   for (int i = 0; i < 50; ++i) letters += "\u00e9";
   EXPECT_EQ(piece_of_line(letters, 51), "..." + letters.substr(0, 62) + "...");

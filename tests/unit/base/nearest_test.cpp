@@ -22,11 +22,12 @@ TEST(NearestName, SuggestsNothingForStrangers) {
 }
 
 TEST(NearestName, OffersOnlyWhatCanBeMeant) {
-  // Another version or size is not a slip of the keyboard.
+  // Another version or size is not a typing error.
   EXPECT_EQ(nearest_name("qwen3_5", {"qwen3", "qwen2"}), std::nullopt);
   EXPECT_EQ(nearest_name("gemma3-12b", {"gemma3-1b", "gemma3-4b"}), std::nullopt);
   EXPECT_EQ(nearest_name("gpt2xl", {"gpt2-xl"}), "gpt2-xl");
-  // Nor is a short name with another letter, though a missing, doubled or swapped one is.
+  // A short name with another letter is not a typing error either, though a missing, doubled or swapped
+  // letter is.
   for (const char* other : {"grpo", "ppo", "kpo"})
     EXPECT_EQ(nearest_name(other, {"orpo", "cpo", "ipo", "dpo"}), std::nullopt) << other;
   for (const char* slip : {"dop", "dppo", "do"}) EXPECT_EQ(nearest_name(slip, {"dpo", "kto"}), "dpo") << slip;

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder in which another user has chosen what is behind NAME.
+// A folder in which another user controls the file called NAME.
 class OpenFile : public testing::Test {
  protected:
   OpenFile() : folder_(fs::path(testing::TempDir()) / "dpo_open_file_test"), name_(folder_ / "name") {
@@ -120,7 +120,7 @@ TEST_F(OpenFile, LinesAreAdded) {
   EXPECT_FALSE(LineFile(folder_ / "none" / "log.txt").add("line"));
 }
 
-// Opening a pipe for reading waits for somebody who writes to it.
+// Opening a pipe for reading would wait for a process that writes to it.
 TEST_F(OpenFile, NoPipeIsReadWhereAFileShouldBe) {
   ASSERT_EQ(::mkfifo(name_.c_str(), 0666), 0);
   const std::string refused = name_.string() + " is a pipe, a socket or a device, expected a file";

@@ -42,7 +42,7 @@ TEST(Quantity, Durations) {
   EXPECT_EQ(exact_duration(0.0153), "15 ms");
   EXPECT_EQ(exact_duration(2.46), "2.5 s");
   EXPECT_EQ(exact_duration(105.5), "1.8 min");
-  for (const double seconds : {10.0, 40.2, 700.0, 9000.0})  // one rule for what a person waits for
+  for (const double seconds : {10.0, 40.2, 700.0, 9000.0})  // one rule for all durations that are shown
     EXPECT_EQ(exact_duration(seconds), rough_duration(seconds));
 }
 

@@ -23,7 +23,7 @@ struct Case {
   std::string read;
 };
 
-// The right-hand sides are what Python's errors="replace" gives.
+// The right-hand sides are the results of Python's errors="replace".
 TEST(Utf8, ReplacesEachPartThatCannotStartACharacter) {
   const std::string bad = "\uFFFD";
   const Case cases[] = {

@@ -63,7 +63,7 @@ TEST_F(AdapterFolder, HasTheNamesOfPeft) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 }
 
-// The file's tensors say which modules have LoRA, whatever the configuration calls them.
+// The file's tensors determine which modules have LoRA, whatever the configuration says.
 TEST_F(AdapterFolder, FollowsTheTensorsOfTheFile) {
   const fs::path out = save();
   AdapterInfo other = adapter_;

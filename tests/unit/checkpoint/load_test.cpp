@@ -13,9 +13,9 @@ using namespace tiny;
 
 class Load : public FolderTest {
  protected:
-  // A model, and its tensors, which a test may change before it writes them.
+  // Makes a model and its tensors, which a test may change before it writes them.
   void make(bool tied) { make(config_json(tied)); }
-  // A model with a tensor that is read in several pieces.
+  // Makes a model with a tensor that is read in several pieces.
   void make_large() {
     std::string config = config_json(true);
     config.replace(config.find("13"), 2, "400000");
@@ -145,7 +145,7 @@ TEST_F(Load, ARankGetsItsPart) {
     }
 }
 
-// Bytes that this process has read with system calls.
+// Returns the number of bytes that this process has read with system calls.
 std::int64_t bytes_read() {
   std::ifstream counters("/proc/self/io");
   for (std::string name; counters >> name;)
@@ -174,7 +174,7 @@ TEST_F(Load, ARankReadsOnlyItsPart) {
 
 TEST_F(Load, ARankPicksFromATensorThatIsNotContiguous) {
   const at::Tensor stored = at::arange(24, at::kFloat).view({4, 6});
-  // A transposed matrix, as torch.save stores it.
+  // The matrix is transposed, as torch.save stores it.
   write_safetensors(folder_ / "m.safetensors", {source_of("m", stored)});
   WeightFiles files(folder_ / "m.safetensors");
   StoredTensor transposed = files.tensors()[0];

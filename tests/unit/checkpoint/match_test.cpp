@@ -22,7 +22,7 @@ model::ModelShape shape(bool tied, model::Family family = model::Family::gpt2) {
   return s;
 }
 
-// The tensors of a file of this model.
+// Returns the tensors in a file of this model.
 std::vector<StoredTensor> stored_of(const model::TensorTable& table) {
   std::vector<StoredTensor> stored;
   for (const model::Block& block : table.blocks)

@@ -42,8 +42,8 @@ at::Tensor floats(const Numbers& numbers) {
   return at::tensor(at::ArrayRef<float>(numbers), at::kFloat);
 }
 
-// A model in bitsandbytes' form, written from its definition. A test may change its tensors before they are
-// written.
+// A model in bitsandbytes' format, written from the format's definition. A test may change its tensors before
+// they are written.
 class Quantized : public FolderTest {
  protected:
   enum class Form { nested, plain, other_map, int8 };
@@ -58,7 +58,7 @@ class Quantized : public FolderTest {
             made_.weights.blocks[i].tensors[j].tensor);
   }
 
-  // Its matrices, without one that stays as it is.
+  // Returns true for the matrices of the model, except one that stays unquantized.
   static bool is_quantized(const model::Block& block, const model::TensorInfo& tensor) {
     return model::may_be_small(block, tensor) && tensor.name != "model.layers.1.mlp.up_proj.weight";
   }
@@ -72,7 +72,7 @@ class Quantized : public FolderTest {
     write_safetensors(folder_ / "model.safetensors", sources);
   }
 
-  // The message with which a changed model is refused.
+  // Returns the message with which a changed model is rejected.
   template <class Change>
   std::string refusal(Form form, const Change& change) {
     tensors_.clear();
@@ -82,7 +82,7 @@ class Quantized : public FolderTest {
     return message_of([&] { load_model(folder_, at::kFloat, at::kCPU); });
   }
 
-  // The values as they are defined.
+  // Returns the values by their definition.
   at::Tensor value_of(const std::string& name, const at::Tensor& unquantized, at::ScalarType type) const {
     const auto found = small_.find(name);
     if (found == small_.end()) return unquantized.to(type);
@@ -187,7 +187,7 @@ TEST_F(Quantized, ARankGetsItsPart) {
       }
 }
 
-// The codes and scales in memory are those of the file, and what is not quantized there stays as it is.
+// The codes and scales in memory are those of the file, and unquantized tensors stay unchanged.
 TEST_F(Quantized, StaysAsItIs) {
   for (const Form form : {Form::nested, Form::plain, Form::int8}) {
     tensors_.clear(), small_.clear();

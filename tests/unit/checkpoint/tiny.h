@@ -1,4 +1,4 @@
-// A tiny model on disk, for the tests of this folder.
+// Writes a tiny model to disk for the tests of this folder.
 #pragma once
 
 #include <filesystem>
@@ -40,14 +40,14 @@ class FolderTest : public testing::Test {
   fs::path folder_;
 };
 
-// A tensor to write. Keeps its numbers alive.
+// Returns a tensor to write, which keeps its storage alive.
 inline TensorToWrite source_of(const std::string& name, const at::Tensor& tensor) {
   const at::Tensor kept = tensor.contiguous();
   return {name, dtype_of(kept.scalar_type()), kept.sizes().vec(),
           [kept] { return std::span(static_cast<const std::byte*>(kept.const_data_ptr()), kept.nbytes()); }};
 }
 
-// Every tensor of a model under its Hugging Face name.
+// Returns every tensor of a model with its Hugging Face name.
 inline std::vector<std::pair<std::string, at::Tensor>> tensors_of(const LoadedModel& model) {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (std::size_t i = 0; i < model.table.blocks.size(); ++i)

@@ -7,7 +7,7 @@
 namespace dpo::checkpoint {
 namespace {
 
-// Pickle by hand, in protocol 2 as torch.save writes it.
+// Helpers that write pickle by hand, in protocol 2 as torch.save does.
 std::string text(const std::string& value) {
   return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value;
 }
@@ -50,8 +50,8 @@ TEST(Pickle, ReadsAStateDict) {
 }
 
 TEST(Pickle, ReadsTheOriginalsPolicy) {
-  // {"step_idx": 3, "state": {...}, "metrics": {"loss": [0.5]}}, memoized objects and a state dict's
-  // attributes.
+  // This is {"step_idx": 3, "state": {...}, "metrics": {"loss": [0.5]}}, with memoized objects and a state
+  // dict's attributes.
   const std::string half = std::string("G?\xe0", 3) + std::string(6, '\0');
   const auto tensors =
       read("}q\x01(" + text("step_idx") + number(3) + text("state") + "}(" + text("w") + tensor("0") + "u}b" +
@@ -100,16 +100,16 @@ TEST(Pickle, RefusesEverythingElse) {
       {"}(NNNu", "sets items of something that is not a dict"},
       {"]q\x01h\x01"
        "a",
-       "a container that is already in use"},  // a list in itself
+       "a container that is already in use"},  // a list that contains itself
       {"]q\x01]q\x02h\x01"
        "a0h\x01h\x02"
        "a",
-       "a container that is already in use"},  // two lists in each other
+       "a container that is already in use"},  // two lists that contain each other
       {deep, "nested too deeply"},
       {tensor("0", "OtherStorage"), "a storage of the unknown type torch.OtherStorage"},
       {"NQ", "a storage of an unexpected type"},
       {"NNR", "a call of an unexpected type"},
-      // What a small file could have copied until memory is full.
+      // A small file could have these copied until the memory is full.
       {global(std::string(300, 'm'), "x"), "a global with too long a name"},
       {tensor(std::string(200, '0') + "1"), "a storage key that is too long"},
       {many_dimensions, "a tensor with too many dimensions"},

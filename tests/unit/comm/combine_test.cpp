@@ -25,7 +25,7 @@ TEST(Combine, AddsInTheOrderOfTheParts) {
 }
 
 TEST(Combine, SixteenBitsAreRoundedOnce) {
-  // Rounded after every step, 256 + 1 + 1 would stay 256.
+  // With rounding after every step, 256 + 1 + 1 would stay 256.
   const c10::BFloat16 big(256.f), one(1.f);
   c10::BFloat16 into;
   combine(c10::kBFloat16, Reduction::sum, &into, std::array<const void*, 3>{&big, &one, &one}, 1);

@@ -46,7 +46,7 @@ TEST(Counted, PartsCountToo) {
   const auto group = counted(std::make_shared<IdleGroup>(), count);
   group->split(1)->barrier();
   EXPECT_EQ(*count, 2u);
-  group->split(0)->barrier();  // of one rank: nobody waits
+  group->split(0)->barrier();  // a group of one rank, so nothing waits
   EXPECT_EQ(*count, 3u);
 }
 

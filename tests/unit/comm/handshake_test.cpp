@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string kToken = "0123456789abcdef0123456789abcdef";
-// Far longer than anything here takes.
+// Far longer than any test here takes.
 const HandshakeLimits kPatient{.all = 60s, .stranger = 60s};
 
 Descriptor connect_as_stranger(std::uint16_t port) {
@@ -29,7 +29,7 @@ void send_text(const Descriptor& socket, const std::string& text) {
   EXPECT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
 }
 
-// Rank 0 in a thread of its own. Its answers to strangers can be heard while a rank is missing.
+// Runs rank 0 in its own thread. Its answers to strangers can be read while a rank is missing.
 class Rank0 {
  public:
   explicit Rank0(int size, HandshakeLimits limits = kPatient)
@@ -48,7 +48,7 @@ class Rank0 {
   std::thread thread_;
 };
 
-// Connects all other ranks, and checks that each has the connection of its number.
+// Connects all other ranks and checks that each gets the connection of its number.
 void check_all_connect(Rank0& rank_0, int size) {
   std::vector<Connection> connections;
   for (int rank = 1; rank < size; ++rank)
@@ -91,7 +91,7 @@ TEST(Handshake, GarbageAndHalfMessagesHoldUpNobody) {
         hello + line_of({.kind = Message::Kind::answer, .proof = "p"}),
         line_of({.kind = Message::Kind::abort}), line_of({.kind = Message::Kind::heartbeat})}) {
     strangers.push_back(connect_as_stranger(rank_0.port()));
-    // A part of a long text is enough: it is not read to its end.
+    // Part of a long text suffices, because rank 0 does not read it to its end.
     EXPECT_GT(::send(strangers.back().get(), text.data(), text.size(), MSG_NOSIGNAL), 0);
   }
   check_all_connect(rank_0, 3);
@@ -115,7 +115,7 @@ TEST(Handshake, OfTooManyStrangersTheOldestMustGo) {
   check_all_connect(rank_0, 2);
 }
 
-// The messages of one handshake that an onlooker has heard.
+// The messages of one handshake that an eavesdropper has recorded.
 struct Heard {
   std::string nonce, answer;
 };
@@ -146,8 +146,8 @@ TEST(Handshake, AnOldAnswerIsWorthNothing) {
   check_all_connect(rank_0, 3);
 }
 
-// A rank closes its connection if rank 0, which waits for a core, does not answer in time. Then it tries
-// again, and must count once.
+// A rank closes its connection if rank 0, which waits for a core, does not answer in time. It then tries
+// again, and must be counted once.
 TEST(Handshake, ARankThatGaveUpIsNotCounted) {
   Rank0 rank_0(3);
   for (int i = 0; i < 20; ++i) {
@@ -159,7 +159,7 @@ TEST(Handshake, ARankThatGaveUpIsNotCounted) {
   check_all_connect(rank_0, 3);
 }
 
-// Rank 0's own proof, sent back to it as an answer.
+// Sends rank 0's own proof back to it as an answer.
 TEST(Handshake, AReflectedProofIsWorthNothing) {
   Rank0 rank_0(2);
   Connection stranger(connect_as_stranger(rank_0.port()));
@@ -179,7 +179,7 @@ TEST(Handshake, ARankOfAnotherRunIsAStranger) {
   check_all_connect(rank_0, 2);
 }
 
-// Everything that a rank sends to a program that is not rank 0.
+// Returns everything that a rank sends to a program that is not rank 0.
 std::string heard_by_impostor(const std::string& reply) {
   const ListeningSocket listening = listen_on(std::nullopt, Reach::this_machine);
   std::string heard;
@@ -218,7 +218,7 @@ TEST(Handshake, AnImpostorLearnsNothingAndIsNotBelieved) {
   }
 }
 
-// One address of rank 0 is, for this rank, another machine where something listens and says nothing.
+// For this rank, one address of rank 0 belongs to another machine, where a program listens but never answers.
 TEST(Handshake, AnImpostorOnOneAddressDoesNotKeepRanksFromTheOther) {
   Rank0 rank_0(2);
   Descriptor impostor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

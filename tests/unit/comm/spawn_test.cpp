@@ -51,7 +51,7 @@ TEST_F(Start, TheFirstFailureIsTheStatus) {
 }
 
 TEST_F(Start, AFailureEndsTheOthers) {
-  // Ignores SIGTERM, and is stopped.
+  // This process ignores SIGTERM and is stopped.
   const Process stuck =
       shell("echo $$ > " + file("pid") + "; trap '' TERM; kill -STOP $$; while :; do sleep 1; done");
   const Process fails = shell("while [ ! -s " + file("pid") + " ]; do sleep 0.1; done; exit 3");
@@ -59,12 +59,12 @@ TEST_F(Start, AFailureEndsTheOthers) {
   EXPECT_NE(::kill(std::stoi(text("pid")), 0), 0);
 }
 
-// Sends this process a signal once the files exist.
+// Sends a signal to this process once the files exist.
 std::thread signal_when_ready(int signal, std::vector<std::string> files) {
   return std::thread([=] {
     sigset_t all;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // for the waiting thread to receive it
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // so that the waiting thread receives it
     while (!std::all_of(files.begin(), files.end(), [](const auto& name) { return fs::exists(name); }))
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     ::kill(::getpid(), signal);
@@ -97,7 +97,8 @@ TEST_F(Start, SignalsAreForwarded) {
   }
 }
 
-// They have nothing to save, and a launcher of ranks forgets signals that come before its ranks.
+// These processes have nothing to save, and a launcher of ranks loses signals that come before its ranks
+// start.
 TEST_F(Start, WithoutHandlersProcessesAreEndedByASignal) {
   const std::string sleeps = "sleep 1000 & echo $! > " + file("pid") + "; touch " + file("ready") + "; wait";
   const Process plain = shell("touch " + file("ready") + "; exec sleep 1000");

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Standstill::Time kStart{};
 
-// Three ranks that have begun four operations each.
+// Returns three ranks that have begun four operations each.
 Standstill three_ranks() {
   Standstill ranks(3, kStart);
   for (int rank = 0; rank < 3; ++rank) ranks.update(rank, {.parts = 10, .collectives = 4}, kStart);
@@ -38,7 +38,7 @@ TEST(Standstill, ARankThatOthersWaitForIsStuck) {
 
 TEST(Standstill, ALongOperationOfTheRankThatOthersWaitForIsProgress) {
   Standstill ranks = three_ranks();
-  ranks.update(1, {10, 5}, kStart + 1s);  // waits in a barrier, as does rank 2
+  ranks.update(1, {10, 5}, kStart + 1s);  // waits in a barrier, like rank 2
   ranks.update(2, {10, 5}, kStart + 1s);
   Standstill::Time now = kStart;
   for (std::uint64_t hour = 1; hour < 48; ++hour) {

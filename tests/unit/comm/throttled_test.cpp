@@ -1,4 +1,4 @@
-// What is sent and when it arrives, in simulated time: no test reads a clock.
+// Checks what is sent and when it arrives, in simulated time. No test reads a clock.
 #include "comm/throttled.h"
 
 #include <vector>
@@ -9,7 +9,7 @@
 namespace dpo::comm {
 namespace {
 
-// Four ranks, three of which do nothing; records its calls.
+// A group of four ranks, three of which do nothing. It records its calls.
 class Noting : public Group {
  public:
   explicit Noting(std::vector<std::string>& calls) : calls_(calls) {}
@@ -39,7 +39,7 @@ class Noting : public Group {
 
 class ThrottledGroup : public testing::Test {
  protected:
-  static constexpr double kFast = 1e18;  // bytes per second: no waiting
+  static constexpr double kFast = 1e18;  // bytes per second, so fast that nothing waits
   std::vector<std::string> calls_;
   std::shared_ptr<Link> link_ = std::make_shared<Link>(kFast);
   std::shared_ptr<Group> group_ = throttled(std::make_shared<Noting>(calls_), link_);

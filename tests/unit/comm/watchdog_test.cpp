@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 
 using OptionsOfRank = std::function<WatchdogOptions(int rank)>;
 
-// Ranks under a watchdog until they are done with `work`, which knows how many were told of a failure.
-// Returns what each was told.
+// Runs ranks under a watchdog until they are done with `work`, which gets the number of ranks that were told
+// of a failure. Returns the message for each rank.
 template <class Work>
 std::vector<std::string> watch(
     int size, const Work& work, const OptionsOfRank& options = [](int) { return WatchdogOptions(); }) {
@@ -62,7 +62,7 @@ void wait_for(const std::function<bool()>& condition) {
   for (int i = 0; i < 60'000 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(1));
 }
 
-// The warnings of rank 0, from the watchdog's thread.
+// Collects the warnings of rank 0 from the watchdog's thread.
 class Warnings {
  public:
   void add(const std::string& text) {
@@ -80,7 +80,7 @@ class Warnings {
   std::string all_;
 };
 
-// Short limits: nothing in these tests makes progress but on purpose.
+// Uses short limits. In these tests, no rank makes progress unless a test lets it.
 WatchdogOptions impatient(Warnings& warnings, std::function<Progress()> progress) {
   return {.standstill = {.warn = milliseconds(100), .end = milliseconds(300)},
           .progress = std::move(progress),
@@ -125,7 +125,7 @@ TEST(Watchdog, AStandstillWithoutAStuckRankIsAWarning) {
   EXPECT_TRUE(warnings.contain("the run makes progress again")) << warnings.all();
 }
 
-// Other ranks learn where rank 0 listens only after the stranger has sent its lines.
+// Tells other ranks where rank 0 listens only after the stranger has sent its lines.
 class Late : public ThreadGroup {
  public:
   Late(ThreadWorld& world, int rank, const std::atomic<bool>& nonsense_sent)
@@ -151,9 +151,9 @@ void send_nonsense(std::uint16_t port, std::atomic<bool>& sent) {
   sent = true;
 }
 
-// Two ranks whose port strangers reach first.
+// Connects two ranks whose port strangers reach first.
 void connect_after(const std::function<void(std::uint16_t port, std::atomic<bool>& sent)>& strangers) {
-  const std::uint16_t port = listen_on(std::nullopt).port;  // closed again, and free
+  const std::uint16_t port = listen_on(std::nullopt).port;  // closed again, so the port is free
   std::atomic<bool> sent = false;
   ThreadWorld world(2);
   std::vector<std::jthread> threads;

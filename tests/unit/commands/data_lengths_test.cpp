@@ -38,7 +38,7 @@ TEST_F(DataLengths, AreCountedFromRowsAndASample) {
   EXPECT_EQ(lengths.longest_prompt, 4);
   EXPECT_EQ(lengths.longest_response, 7);  // with the end of text
   EXPECT_EQ(lengths.name, config_.datasets[0]);
-  ASSERT_EQ(counted.notes.size(), 1u);  // once, though both splits were read
+  ASSERT_EQ(counted.notes.size(), 1u);  // once, although both splits were read
   EXPECT_NE(counted.notes[0].find("unused column: topic;"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(plan::folder_of_user(config_)));
 }
@@ -80,7 +80,7 @@ TEST_F(DataLengths, OfLabelledResponses) {
   for (const data::Split split : {data::Split::Train, data::Split::Test})
     data::Examples::load(config_, split, *tokenizer_, cache);
   check(plan::LengthBasis::tokens);
-  config_.loss.name = config::Loss::dpo;  // said by the plan already, tokenized or not
+  config_.loss.name = config::Loss::dpo;  // the plan already reports it, tokenized or not
   for (int i = 0; i < 2; ++i) {
     EXPECT_NE(data::problem_of([&] { count_data(config_); }).find("has labelled responses: use loss=kto"),
               std::string::npos);

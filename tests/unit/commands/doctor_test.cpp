@@ -55,7 +55,7 @@ TEST(Doctor, TextShowsThatLibTorchIsNotTheTestedOne) {
   EXPECT_NE(doctor_text(report).find("2.12.1 (tested with 2.11.0)"), std::string::npos);
 }
 
-// There is no dpo-engine next to the test program: a machine without LibTorch.
+// The test program has no dpo-engine next to it, as on a machine without LibTorch.
 TEST(Doctor, ReportsThisMachineWithoutLibTorch) {
   const json report = doctor_report();
   EXPECT_GE(report["cpu"]["threads"].get<int>(), 1);

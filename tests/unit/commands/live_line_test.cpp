@@ -30,7 +30,7 @@ TEST(LiveLine, ShowsWhatFits) {
             "margin +0.123  norm 5.35  lr 0.002  212 examples/s  57 s left");
   EXPECT_EQ(live_line(kDpo, 77), "36/400  loss 0.6931  acc 0.812  margin +0.123  212/s  57 s left");
   LiveUpdate first = kDpo;
-  first.accuracy = first.margin = 0;  // policy and reference are still the same
+  first.accuracy = first.margin = 0;  // policy and reference are still equal
   EXPECT_EQ(live_line(first, 77), "36/400  loss 0.6931  acc 0.5 (ties)  margin +0.000  212/s  57 s left");
   EXPECT_EQ(live_line(sft(), 77),
             "update 36 of 400 [=           ]   9 %  loss 0.6931  212 examples/s  57 s left");

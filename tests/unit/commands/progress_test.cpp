@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Shows on a pipe work that reports every second, at a time that the test sets.
+// Shows progress on a pipe for work that reports every second, at times that the test sets.
 class InAPipe : public testing::Test {
  protected:
   void SetUp() override {

@@ -30,7 +30,7 @@ TEST(WithoutFolders, KeepsWhatTheRunReadFromTheHub) {
     EXPECT_EQ(without_folders(name, names), std::string(name).substr(std::string(name).find('/') + 1));
 }
 
-// Whoever looks at the run of somebody else must not show what is in the own environment.
+// Viewing another user's run must not expose the viewer's environment.
 TEST(ReadKeys, DoesNotReadTheEnvironment) {
   const std::filesystem::path run = std::filesystem::path(testing::TempDir()) / "dpo_foreign_run";
   std::filesystem::create_directories(run);

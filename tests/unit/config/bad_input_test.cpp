@@ -1,5 +1,5 @@
-// Mistakes and what the user is told: the key, what came, what is expected, where it came from, what was
-// meant.
+// Tests the messages for mistakes: they name the key, its value, the expected value, its origin and a
+// suggestion.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -9,7 +9,7 @@ namespace dpo::config {
 namespace {
 
 struct BadWords {
-  Words words;  // after those that every run needs
+  Words words;  // given after those that every run needs
   std::vector<std::string> fragments;
 };
 
@@ -110,7 +110,7 @@ const BadWords kBadWords[] = {
      {"loss.label_smoothing: got 0.5, expected a number >= 0 and < 0.5"}},
     {{"~n_epochs"},
      {"n_epochs, n_examples: both are null (command line: ~n_epochs; default)", "set n_epochs=1"}},
-    // Names of a few.
+    // Names from a fixed set.
     {{"trainer=FSDP"},
      {"trainer: got 'FSDP', expected one of BasicTrainer, FSDPTrainer, TensorParallelTrainer"}},
     {{"trainer=FDSPTrainer"}, {"did you mean 'FSDPTrainer'?"}},
@@ -164,7 +164,7 @@ const BadWords kBadWords[] = {
     {{"+loss.beta=0.1"}, {"loss.beta applies to every loss but sft; the loss is sft"}},
     {{"loss=ipo", "loss.beta=1", "loss.reference_free=true"},
      {"loss.reference_free applies only to loss=dpo; the loss is ipo"}},
-    // Not set.
+    // Required values.
     {{"loss=dpo"},
      {"loss.beta: required; set loss.beta=VALUE, where VALUE is a number > 0 (loss/dpo.yaml:2)"}},
     {{"exp_name=???"}, {"exp_name: required; set exp_name=VALUE", "(command line: exp_name="}},
@@ -230,7 +230,7 @@ TEST(BadInput, Words) {
   }
 }
 
-// Where nothing is known to be meant: an empty value is neither quoted nor a list.
+// These messages have no suggestion: an empty value is neither quoted nor called a list.
 TEST(BadInput, WordsWithoutAHint) {
   for (const std::string word : {"lr=", "n_epochs=", "fp8=", "datasets=None", "lr=yes"})
     EXPECT_TRUE(problems_of({with_needed({word}), {}, {}}).ends_with("(command line: " + word + ")")) << word;
@@ -362,7 +362,7 @@ TEST(BadInput, AllProblemsAreReportedTogether) {
              {}});
     FAIL();
   } catch (const UserError& error) {
-    // The unknown preset must not make its keys count as missing too; exp_name is missing indeed.
+    // The unknown preset must not make its own keys count as missing too. exp_name is missing, though.
     EXPECT_EQ(error.problems().size(), 7u) << error.what();
   }
 }

@@ -231,7 +231,7 @@ TEST(WithOverrides, ChangesOnlyWhatIsAsked) {
   EXPECT_THROW(with_overrides(base, Words{"model=nope"}), UserError);
 }
 
-// What it would have applied to is not known.
+// The keys of an unknown loss are unknown too, so they are not reported.
 TEST(Compose, AnUnknownLossIsOneProblem) {
   try {
     compose({{"loss=dpo", "loss.beta=0.1", "loss.name=sigmoid", "exp_name=e", "model=pythia28"}, {}, {}});

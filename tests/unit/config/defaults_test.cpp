@@ -23,12 +23,12 @@ TEST(Defaults, AreKeysThatNobodyGave) {
   EXPECT_TRUE(is_changed(run, "batch_size"));
   EXPECT_TRUE(is_given(run, "loss.beta"));
   EXPECT_FALSE(is_given(run, "max_prompt_length"));
-  EXPECT_FALSE(is_given(run, "loss.reference_free"));  // by a built-in preset
+  EXPECT_FALSE(is_given(run, "loss.reference_free"));  // set by a built-in preset
   EXPECT_FALSE(is_given(run, "no.such.key"));
   EXPECT_FALSE(is_changed(resolved({"model=pythia28"}), "model.block_name"));
 }
 
-// The user's file has the name of a built-in one.
+// The user's file has the name of a built-in preset.
 TEST(Defaults, AreNotTheValuesOfAFile) {
   const std::filesystem::path before = std::filesystem::current_path(),
                               folder = std::filesystem::path(testing::TempDir()) / "dpo_defaults";

@@ -1,4 +1,4 @@
-// The files that the schema writes are current.
+// Checks that the files generated from the schema are current.
 #include <gtest/gtest.h>
 
 #include "base/files.h"

@@ -12,7 +12,7 @@ namespace dpo::config {
 
 using Words = std::vector<std::string>;
 
-// A folder that is there for one test.
+// A folder that exists for one test.
 class TempFolder {
  public:
   TempFolder();
@@ -27,7 +27,7 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-// A variable of the environment that is set for one test.
+// An environment variable that is set for one test.
 class Variable {
  public:
   Variable(const char* name, const char* value);
@@ -39,13 +39,13 @@ class Variable {
   const char* name_;
 };
 
-// The arguments, after those that every run needs.
+// Returns the arguments after those that every run needs.
 Words with_needed(Words words);
 
-// All messages of the UserError that composing throws, a line each; empty if it throws none.
+// Returns all messages of the UserError that composing throws, one per line, or "" if it throws none.
 std::string problems_of(const Request& request);
 
-// A value in a form that shows its kind: 5, "text", [1, 2.0], {a: null}, ???.
+// Returns a value in a form that shows its kind: 5, "text", [1, 2.0], {a: null}, ???.
 std::string spelled(const Node& node);
 
 }  // namespace dpo::config

@@ -8,7 +8,7 @@
 namespace dpo::config {
 namespace {
 
-// The value of `x` in the document, or the problems.
+// Returns the value of `x` in the document, or the problems.
 std::string x_of(const std::string& document) {
   Node root = read_yaml(document, "f.yaml");
   std::vector<std::string> problems;
@@ -76,7 +76,7 @@ TEST(KeptInterpolations, AreText) {
   for (const std::string text :
        {"${oc.env:DPO_TEST_SET}", "a${oc.env:DPO_TEST_SET}${x}", "${", "plain", R"(a\\${x})"})
     EXPECT_EQ(kept(text), text);
-  // Whatever a run writes is read back as it was.
+  // All texts that a run writes are read back unchanged.
   for (const std::string text :
        {"${oc.env:DPO_TEST_SET}", "a${x}b${y}", R"(\${x})", R"(\\${x}\)", "plain", "a$b{c}"})
     EXPECT_EQ(kept(escape_interpolations(text)), text);

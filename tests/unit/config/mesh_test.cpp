@@ -78,7 +78,7 @@ TEST(Mesh, HugeNumbersAreRefusedLikeOthers) {
 TEST(Mesh, ProcessesToStart) {
   EXPECT_EQ(ranks_to_start(run_of(Trainer::Basic), 4), 1);
   for (const Trainer trainer : {Trainer::Fsdp, Trainer::TensorParallel}) {
-    EXPECT_EQ(ranks_to_start(run_of(trainer), 4), 4);  // one on each GPU
+    EXPECT_EQ(ranks_to_start(run_of(trainer), 4), 4);  // one per GPU
     EXPECT_EQ(ranks_to_start(run_of(trainer), 0), 1);
     EXPECT_EQ(ranks_to_start(run_of(trainer, {.replica = {}, .shard = 2, .tensor = 3}), 0), 6);
     EXPECT_EQ(ranks_to_start(run_of(trainer, {.replica = {}, .shard = 2, .tensor = 1}), 4), 2);

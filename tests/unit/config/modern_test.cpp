@@ -78,7 +78,7 @@ TEST(Modern, NeedsData) {
   EXPECT_EQ(problems_of({{"model=org/m", "loss=dpo"}, {}, {}}).find("data: required;"), 0u);
 }
 
-// The folder of a model with the name of a preset is written ./NAME.
+// A folder with a model that has the name of a preset must be written as ./NAME.
 TEST(Modern, PresetsComeFirst) {
   EXPECT_EQ(composed({"model=pythia28", "data=a.jsonl"}).values.model.name_or_path, "EleutherAI/pythia-2.8b");
   EXPECT_EQ(composed({"model=./pythia28", "data=a.jsonl"}).values.model.name_or_path, "./pythia28");

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run folder with the configuration of a run, and a checkpoint.
+// Writes a run folder with the configuration of a run and a checkpoint.
 void write_run(const TempFolder& run, const Words& words) {
   run.write("config.yaml", to_yaml(compose({words, {}, {}})));
   fs::create_directories(run.path() / "step-40");
@@ -42,7 +42,7 @@ TEST(ResumedRun, KnowsItsConfiguration) {
     whole.resume = (run.path() / folder).string();
     Resolved now = compose({{"resume=" + *whole.resume}, {}, {}});
     EXPECT_EQ(to_yaml({now.values, now.tree, {}}), to_yaml({whole, now.tree, {}})) << folder;
-    EXPECT_TRUE(is_given(now, "batch_size"));  // no default adapts again
+    EXPECT_TRUE(is_given(now, "batch_size"));  // so no default adapts again
   }
 }
 

@@ -1,4 +1,4 @@
-// What `dpo config` prints is a configuration that gives the same again.
+// Checks that the output of `dpo config` is a configuration that gives the same output again.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace dpo::config {
 namespace {
 
-// A comment starts at the last " # " outside quotes; the tests use none in values.
+// Removes comments, which start at the last " # " outside quotes. The tests use no # in values.
 std::string without_comments(const std::string& yaml) {
   std::string out;
   for (std::size_t start = 0; start < yaml.size();) {

@@ -25,7 +25,7 @@ TEST(Schema, KeysAreUniqueAndHelpIsThere) {
   }
 }
 
-// Every key that a text names as KEY=VALUE exists.
+// Checks that every key in a text's KEY=VALUE exists.
 void check_assignments(std::string_view text) {
   for (std::size_t equals = text.find('='); equals != text.npos; equals = text.find('=', equals + 1)) {
     const std::size_t space = text.find_last_of(" (", equals);
@@ -48,7 +48,7 @@ TEST(Schema, HasTheKeysThatOtherNamesAreTranslatedTo) {
 TEST(Schema, KnowsWhichKeyWasMeant) {
   EXPECT_EQ(did_you_mean_key("loss.lr"), "; did you mean 'lr'?");  // another section
   EXPECT_EQ(did_you_mean_key("beta"), "; did you mean 'loss.beta'?");
-  EXPECT_EQ(did_you_mean_key("name"), "");  // of several sections
+  EXPECT_EQ(did_you_mean_key("name"), "");  // the key of several sections
   EXPECT_EQ(did_you_mean_key("model.name"), "; did you mean 'model.name_or_path'?");
   EXPECT_EQ(did_you_mean_key("training.num_train_epochs"),
             "; it is called 'n_epochs' here, and is a whole number");
@@ -92,7 +92,7 @@ TEST(Schema, KnowsWhichKeyAnOptionWasMeantToBe) {
       did_you_mean_key_of_option("--num-train-epochs", "2"),
       "; it is called 'n_epochs' here, and is a whole number; keys are written KEY=VALUE, without dashes");
   EXPECT_EQ(did_you_mean_key_of_option("--loss", "dpo"), "; write loss=dpo (KEY=VALUE, without dashes)");
-  EXPECT_EQ(did_you_mean_key_of_option("--name", "x"), "");  // of several sections
+  EXPECT_EQ(did_you_mean_key_of_option("--name", "x"), "");  // the key of several sections
   EXPECT_EQ(did_you_mean_key_of_option("--verbos", ""), "");
 }
 
@@ -107,7 +107,7 @@ TEST(Schema, EveryDefaultIsValidOrMustBeSet) {
 
 std::string flipped(const Node& flag) { return flag.text == "true" ? "false" : "true"; }
 
-// A field bound to the member of another would show here: each is written, and only its own key may change.
+// Writes each field and checks that only its own key changes, to find a field bound to the wrong member.
 TEST(Schema, EveryKeyHasItsOwnMember) {
   for (const Field& field : schema()) {
     RunConfig config;
@@ -139,7 +139,7 @@ TEST(Schema, NullIsForNullableKeysOnly) {
   }
 }
 
-// Where a loss makes no sense with the default, or its authors use another value.
+// Values for losses that make no sense with the default, or whose authors use another value.
 const std::map<std::string, std::string> kOwnValues = {
     {"robust.label_smoothing", "0.1"}, {"exo_pair.label_smoothing", "0.001"}, {"cpo.alpha", "1.0"}};
 

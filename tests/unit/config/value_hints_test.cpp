@@ -19,7 +19,7 @@ std::string problem_of(const Words& words) {
   return "";
 }
 
-// The KEY=VALUE words that a message ends with: "...; write A=1 B=2, which".
+// Returns the KEY=VALUE words at the end of a message: "...; write A=1 B=2, which".
 Words advice_in(const std::string& problem) {
   constexpr std::string_view kWrite = "; write ";
   const std::size_t at = problem.find(kWrite);

@@ -1,4 +1,4 @@
-// A tokenizer whose ids are the bytes of the text, and 256 for the end of the text.
+// A tokenizer whose ids are the bytes of the text, with 256 for the end of the text.
 #pragma once
 
 #include <nlohmann/json.hpp>

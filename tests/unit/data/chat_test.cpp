@@ -10,7 +10,7 @@
 namespace dpo::data {
 namespace {
 
-// Turns such as "<user>text<|endoftext|>"; thinking is removed from all turns but the last.
+// Renders turns such as "<user>text<|endoftext|>". Thinking is removed from all turns but the last.
 constexpr const char* kTemplate =
     "{%- for m in messages -%}"
     "{%- if m.role == 'forbidden' %}{{ raise_exception('no such role') }}{% endif -%}"
@@ -33,7 +33,8 @@ class Chats : public WithTokenizer {
     config_.chat_template = write("template.jinja", text).string();
   }
 
-  // "PROMPT > RESPONSE > RESPONSE", with $ for the end of the text and ( ) around what is not trained on.
+  // Returns "PROMPT > RESPONSE > RESPONSE", with $ for the end of the text and ( ) around tokens that are not
+  // trained on.
   std::string tokenize(const std::string& prompt, const std::vector<std::string>& responses) {
     PromptText text;
     text.chat = true;
@@ -96,7 +97,7 @@ TEST_F(Chats, ScoreWhatTheAssistantSays) {
   EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > a$(<user>r$<assistant>)new|b$");
   config_.data.train_on = config::TrainOn::last;
   EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > (a$<user>r$<assistant>)new|b$");
-  // Marks of the template decide, where it has them.
+  // The template's marks take precedence if it has them.
   config_.data.train_on = config::TrainOn::assistant;
   set_template(
       "{%- for m in messages -%}<{{ m.role }}>"
@@ -106,7 +107,7 @@ TEST_F(Chats, ScoreWhatTheAssistantSays) {
   EXPECT_EQ(tokenize(kPrompt, {answer}), "<user>q$<assistant> > old|a$(<user>r$<assistant>)new|b$");
 }
 
-// A special token that begins the next turn does not belong to an answer that has its end.
+// A special token that begins the next turn is not part of an answer that has its own end.
 TEST_F(Chats, EndBeforeTheNextTurnBegins) {
   const std::string answer =
       "[" + message("assistant", "a") + ", " + message("user", "r") + ", " + message("assistant", "b") + "]";
@@ -202,7 +203,7 @@ TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
   EXPECT_EQ(problem(R"("content": null)", call), refused("null, expected a string"));
   EXPECT_EQ(problem(R"("name": "n")"), refused("missing, expected a string"));
   EXPECT_EQ(problem(R"("content": 3)"), refused("an object or a number, expected a string"));
-  // A template that reads lists has them, and what it refuses for other reasons is in its own words.
+  // A template that reads lists gets them. Its other refusals are reported in its own words.
   set_template(
       "{%- for m in messages -%}<{{ m.role }}>{%- for part in m.content -%}{{ part.text or part }}{%- endfor "
       "-%}"
@@ -210,13 +211,13 @@ TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
       "{%- if add_generation_prompt %}<assistant>{% endif -%}");
   EXPECT_EQ(problem(parts), "<user>pq$<assistant> > a$");
   EXPECT_NE(problem(parts, call).find("refuses this conversation"), std::string::npos);
-  // One that takes lists for no text writes nothing of them.
+  // A template that accepts lists but finds no text in them writes nothing of them.
   set_template(
       "{%- for m in messages -%}<{{ m.role }}>{{ m.content if m.content is string else '' }}{{ eos_token }}"
       "{%- endfor -%}{%- if add_generation_prompt %}<assistant>{% endif -%}");
   EXPECT_EQ(problem(parts), refused("a list of parts, expected a string; join the texts of its parts"));
   EXPECT_EQ(problem(R"("name": "n")"), refused("missing, expected a string"));
-  // What a tool returned may be a list of other things.
+  // The result of a tool may be a list of other things.
   set_template(
       "{%- for m in messages -%}<{{ m.role }}>{{ m.content if m.content is string else m.content | tojson }}"
       "{{ eos_token }}{%- endfor -%}{%- if add_generation_prompt %}<assistant>{% endif -%}");
@@ -280,7 +281,7 @@ TEST_F(Chats, ThatAreTooLongLoseTheirFirstTurns) {
   EXPECT_EQ(flags_[0], kTurnsDropped);
   config_.data.keep_system = false;
   EXPECT_EQ(tokenize(prompt, answer), "<user>3$<assistant> > a$");
-  config_.max_length = 5;  // the last turn stays; whoever uses the tokens truncates them
+  config_.max_length = 5;  // the last turn stays; the caller truncates the tokens
   EXPECT_EQ(tokenize(prompt, answer), "<user>3$<assistant> > a$");
 }
 
@@ -327,7 +328,7 @@ TEST_F(Chats, OfAFileBecomeExamples) {
   EXPECT_EQ(examples.counts()[0].rows, 2);
   EXPECT_EQ(examples.size(), 2u);
 
-  // Of rows with the same prompt only the refused ones are lost.
+  // Among rows with the same prompt, only the rejected ones are lost.
   const auto pair = [&](const char* role, const char* chosen) {
     return fmt::format(R"({{"prompt": "q", "chosen": [{}], "rejected": [{}, {}]}})"
                        "\n",
@@ -357,7 +358,7 @@ TEST_F(Chats, NeedATemplate) {
   EXPECT_NE(problem.find("chat_template=chatml|zephyr|plain"), std::string::npos) << problem;
 }
 
-// Texts that begin alike give the same tokens as one by one.
+// Texts with a common beginning give the same tokens together as one by one.
 TEST_F(Chats, AreEncodedAlike) {
   std::mt19937 random(1);
   const std::vector<std::string> parts = {"a", " b", "<|endoftext|>", "\n", "é", "<|endof"};

@@ -1,4 +1,4 @@
-// Rows of conversations, in every form that public data sets have.
+// Tests rows of conversations in every format that public data sets have.
 #include "data/conversation.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@ namespace {
 
 class Conversations : public WithFolder {
  protected:
-  // What a row, as JSON, becomes: "PROMPT > RESPONSE | RESPONSE 0>1", with messages as "role:content"; or the
-  // problem with it.
+  // Returns how a row of JSON is read: "PROMPT > RESPONSE | RESPONSE 0>1", with messages as "role:content";
+  // or the problem with it.
   std::string read(const std::string& json, const ColumnNames& names = {},
                    config::TrainOn train_on = config::TrainOn::assistant) const {
     std::string shown;
@@ -29,7 +29,7 @@ class Conversations : public WithFolder {
   }
 
  private:
-  // {"role": "user", "content": "a"} as user:a, to keep the expectations short.
+  // Writes {"role": "user", "content": "a"} as user:a, to keep the expectations short.
   static std::string brief(std::string json) {
     const auto replace = [&](const std::string& from, const std::string& to) {
       for (std::size_t at = json.find(from); at != std::string::npos; at = json.find(from, at + to.size()))
@@ -60,11 +60,11 @@ TEST_F(Conversations, OfPairsInEveryForm) {
   const auto row = [](auto format, const auto&... values) {
     return fmt::format(fmt::runtime(format), values...);
   };
-  // A list of messages as the prompt, and of one message, one message, or text as the answers.
+  // The prompt is a list of messages. The answers are lists of one message, messages, or texts.
   EXPECT_EQ(read(row(R"({{"prompt": [{}], "chosen": [{}], "rejected": [{}]}})", kUser, kGood, kBad)), kPair);
   EXPECT_EQ(read(row(R"({{"prompt": [{}], "chosen": {}, "rejected": {}}})", kUser, kGood, kBad)), kPair);
   EXPECT_EQ(read(row(R"({{"prompt": [{}], "chosen": "a", "rejected": "b"}})", kUser)), kPair);
-  // Whole conversations: without a prompt, with the prompt again, and with its text.
+  // Whole conversations without a prompt, with the prompt repeated, and with the prompt's text.
   EXPECT_EQ(read(row(R"({{"chosen": [{0}, {1}], "rejected": [{0}, {2}]}})", kUser, kGood, kBad)), kPair);
   EXPECT_EQ(
       read(row(R"({{"prompt": [{0}], "chosen": [{0}, {1}], "rejected": [{0}, {2}]}})", kUser, kGood, kBad)),
@@ -73,7 +73,7 @@ TEST_F(Conversations, OfPairsInEveryForm) {
                      R"("messages": [{0}, {1}], "score_chosen": 9.5, "score_rejected": 1}})",
                      kUser, kGood, kBad)),
             kPair);
-  // A response that continues with another's message keeps the prompt before it.
+  // A response that continues with another role's message keeps the prompt before it.
   EXPECT_EQ(
       read(R"({"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "call"}], )"
            R"("chosen": [{"role": "tool", "content": "1"}, {"role": "assistant", "content": "a"}], )"
@@ -128,7 +128,7 @@ TEST_F(Conversations, HaveNoNullKeysButContent) {
             R"(chat {"messages": [system:s, user:q]} > [assistant:a] alone)");
 }
 
-// SFT and DPO on the same conversations have the same test prompts, whatever is trained on.
+// SFT and DPO on the same conversations have the same test prompts, whatever part is trained on.
 TEST_F(Conversations, AreDividedByWhatComesBeforeTheFirstAnswer) {
   const Value messages =
       parse_row(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, )"
@@ -176,7 +176,7 @@ TEST_F(Conversations, MayHaveTextsInAPart) {
   EXPECT_EQ(read(R"({"conversations": [{"from": "human", "value": [{"type": "text", "text": "q"}]}, )"
                  R"({"from": "gpt", "value": "a"}]})"),
             R"(chat {"messages": [user:q]} > [assistant:a] alone)");
-  // The template judges others.
+  // Other messages are left to the template.
   const std::string image = R"({"role": "user", "content": [{"type": "image", "text": "x"}]})";
   const std::string two =
       R"({"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]})";
@@ -187,7 +187,7 @@ TEST_F(Conversations, MayHaveTextsInAPart) {
   }
 }
 
-// Templates know roles in small letters only; one that is not known is theirs to judge.
+// Templates know roles in lower case only. Unknown roles are left to the template.
 TEST_F(Conversations, MayHaveRolesInAnyCase) {
   EXPECT_EQ(read(R"({"messages": [{"role": "System", "content": "s"}, {"role": "User", "content": "q"}, )"
                  R"({"role": "ASSISTANT", "content": "a"}]})"),
@@ -250,7 +250,7 @@ TEST_F(Conversations, ThatAreNoneAreRefused) {
       "the messages begin with another system message than 'system'");
   refused(R"({"question": [{"role": "user", "content": "q"}], "input": "i", "chosen": "a", "rejected": "b"})",
           "'question' is a list, expected a string beside 'input'");
-  // Ambiguous: the candidates are named, and how to choose.
+  // An ambiguous row is rejected with the candidates and a way to choose.
   refused(R"({"messages": [], "text": "t"})", "can be read in 2 ways, by its columns 'messages' or 'text'");
   refused(R"({"messages": [], "text": "t"})", "data.columns={text: none}");
   refused(R"({"prompt": "p", "chosen": "a", "rejected": "b", "completion": "c", "label": true})",
@@ -259,7 +259,7 @@ TEST_F(Conversations, ThatAreNoneAreRefused) {
 
 TEST_F(Conversations, AreChosenByDataColumns) {
   EXPECT_EQ(read(R"({"messages": [], "text": "t"})", {{"messages", "none"}}), "text  > t alone");
-  // A prompt is used as it is; a question is a message of the user.
+  // A prompt is used unchanged; a question is a message of the user.
   EXPECT_EQ(read(R"({"question": "q", "chosen": "a", "rejected": "b"})", {{"prompt", "question"}}),
             "text q > a b 0>1");
   EXPECT_EQ(read(R"({"ask": "q", "chosen": "a", "rejected": "b"})", {{"question", "ask"}}), kPair);

@@ -20,7 +20,7 @@ Tokens numbered(std::size_t count, Token first = 0) {
   return tokens;
 }
 
-// "prompt|chosen|rejected", the end of text as $.
+// Returns "prompt|chosen|rejected", with $ for the end of the text.
 std::string shown(const Example& example) {
   std::string out;
   const auto add = [&](std::span<const Token> tokens) {
@@ -44,7 +44,7 @@ TEST(Truncation, CutsThePromptThenTheResponses) {
   const TruncationCase cases[] = {
       {10, 5, 5, 15, 4, 10, 5, 5},   // exactly full: nothing is cut
       {10, 5, 6, 15, 4, 4, 5, 6},    // the longer response decides
-      {10, 6, 5, 15, 12, 10, 3, 3},  // a prompt within its limit stays, and then the responses are cut
+      {10, 6, 5, 15, 12, 10, 3, 3},  // a prompt within its limit stays, and the responses are cut
       {3, 20, 2, 15, 4, 3, 11, 2},   // to max_length - max_prompt_length, though the prompt is shorter
       {10, 20, 30, 15, 4, 4, 11, 11}, {10, 20, 30, 15, 15, 10, 0, 0},  // no room
       {10, 20, 30, 15, 20, 10, 0, 0}, {0, 20, 1, 15, 4, 0, 11, 1},
@@ -95,7 +95,7 @@ class Policies : public WithTokenizer {
     return Examples::load(config_, split, *tokenizer_, cache);
   }
 
-  // All examples, and the counts of dropped ones in the order of DropReason.
+  // Returns all examples, and the numbers of dropped ones in the order of DropReason.
   std::string all() {
     const Examples examples = load();
     std::string out;
@@ -164,7 +164,7 @@ TEST_F(Policies, RankingsAreExamplesWhereTheLossWantsThem) {
       R"({"prompt": "ties", "responses": ["a", "b"], "scores": [1, 1]})"
       "\n";
   config_.loss.name = config::Loss::plackett_luce;
-  // A pair is a ranking of two; a response with the score of another is skipped; two that are equal
+  // A pair is a ranking of two. A response with the score of another is skipped. Two responses that are equal
   // after truncation are dropped.
   EXPECT_EQ(all(),
             "good|yes$|no$\n"
@@ -209,7 +209,7 @@ TEST_F(Policies, PairsCarryTheirWeightAndMargin) {
   EXPECT_EQ(load().counts()[0].with_margin, 0);
 }
 
-// A pair, and labelled responses to the same prompt, which are examples of their own.
+// A pair, and labelled responses to the same prompt, each of which is an example.
 TEST_F(Policies, LabelledResponsesAreExamplesOfUnpairedLosses) {
   lines_ = R"({"prompt": "p", "chosen": "a", "rejected": "b", "weight": 3})"
            "\n"
@@ -241,7 +241,7 @@ TEST_F(Policies, LabelledResponsesAreExamplesOfUnpairedLosses) {
             std::string::npos);
   config_.loss.name = config::Loss::dpo;
   EXPECT_EQ(all(), "p|a$|b$\n0 0 0 0 ");
-  config_.loss.name = config::Loss::sft;  // imitates what is good
+  config_.loss.name = config::Loss::sft;  // imitates only good responses
   EXPECT_EQ(all(), "p|a$\np|good$\n0 1 0 0 ");
 }
 
@@ -296,7 +296,7 @@ TEST_F(Policies, ATextHasNoPrompt) {
   EXPECT_EQ(all(), "|abc$\n|abc$\n|def$\n0 0 0 0 ");
 }
 
-// Runs of other models, and with other limits, are evaluated on the same examples.
+// Runs of other models and with other limits are evaluated on the same examples.
 TEST_F(Policies, HaveADigestOfTheirTexts) {
   lines_.clear();
   for (const char* prompt : {"one", "two", "three"}) add(prompt, "a", "b");
@@ -365,7 +365,7 @@ TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
   const config::EvaluationSize size = config::evaluation_size(config_, examples.size());
   EXPECT_EQ(size.batch, 2);
   EXPECT_EQ(size.examples, 2);
-  // 256 is the default, which nobody asked for; the files have a test split of their own.
+  // 256 is only the default, and the files have their own test split.
   EXPECT_EQ(size.note, "the test split has only 2 examples: an evaluation uses each of them once");
   EXPECT_EQ(evaluation_note(examples, config_), size.note);
   config_.n_eval_examples = 100;
@@ -377,7 +377,7 @@ TEST_F(Policies, AnEvaluationTakesWhatThereIs) {
   EXPECT_EQ(config::evaluation_size(config_, 13).batch, 2);
 }
 
-// The original would take them again and again, as if there were more of them.
+// The original would use them repeatedly, as if there were more of them.
 TEST_F(Policies, AnEvaluationTakesNoneTwice) {
   struct Case {
     std::int64_t batch, wanted, count;  // in the test split

@@ -1,4 +1,4 @@
-// Files and configurations for the tests of data.
+// Creates files and configurations for the tests of data.
 #pragma once
 
 #include <unistd.h>
@@ -49,7 +49,7 @@ inline std::string gzipped(const std::string& text) {
   return out;
 }
 
-// The message of the UserError that `work` throws; empty if it throws none.
+// Returns the message of the UserError that `work` throws, or "" if it throws none.
 inline std::string problem_of(const std::function<void()>& work) {
   try {
     work();

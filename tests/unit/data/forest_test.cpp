@@ -44,7 +44,7 @@ TEST(Forest, OfTwoPairsThatShareAPromptAndAResponse) {
   EXPECT_EQ(forest.tree_responses, (std::vector<std::int32_t>{0, 3}));
   EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 1, 2, 0}));
   EXPECT_EQ(forest.example_starts, (std::vector<std::int32_t>{0, 2, 4}));
-  // Every first token is predicted by the prompt's last, at 2.
+  // The prompt's last token, at 2, predicts every first token of a response.
   EXPECT_EQ(forest.rows, (std::vector<std::int32_t>{2, 3, 2, 2, 6, 7}));
   EXPECT_EQ(forest.targets, (std::vector<Token>{10, 11, 20, 30, 31, 32}));
   EXPECT_EQ(forest.row_starts, (std::vector<std::int32_t>{0, 2, 3, 6}));
@@ -59,7 +59,8 @@ TEST(Forest, AfterAnEmptyPromptTheFirstTokenIsNotPredicted) {
   EXPECT_EQ(forest.positions, (std::vector<std::int32_t>{0, 1, 2}));
 }
 
-// a is longer than b and shorter than c: two leaves, since its tail counts less in the first pair.
+// Response a is longer than b and shorter than c. It becomes two leaves, because its tail counts less in the
+// first pair.
 TEST(Forest, AResponseWhoseTailCountsLessIsALeafOfItsOwn) {
   const std::vector<Token> prompt = {1}, a = {10, 11}, b = {20}, c = {30, 31, 32};
   std::vector<Example> batch = {{.prompt = prompt, .responses = {a, b}},
@@ -102,11 +103,11 @@ TEST(Forest, RangesEndWithTheTruncatedResponse) {
   EXPECT_EQ(batch[0].unscored_of(0), other);
   EXPECT_EQ(batch[0].scored_tokens(0), 1u);
   const Forest forest = make_forest(batch);
-  EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 0}));  // the same, after truncation
+  EXPECT_EQ(forest.compared, (std::vector<std::int32_t>{0, 0}));  // equal after truncation
   EXPECT_EQ(forest.targets, (std::vector<Token>{10}));
 }
 
-// Scored rows are those of the same examples without ranges, in the same order, with the same weights.
+// The scored rows are those of the same examples without ranges, in the same order and with the same weights.
 TEST(Forest, RangesOnlyRemoveRows) {
   RandomBatch random(7);
   for (int round = 0; round < 300; ++round) {
@@ -151,7 +152,8 @@ TEST(Forest, OfNothingIsEmpty) {
   EXPECT_TRUE(forest.examples.empty());
 }
 
-// Unpacked, every example is the padded sequence that it came from, position by position, target by target.
+// Unpacking gives every example as the padded sequence that it came from, position by position, target by
+// target.
 TEST(Forest, UnpacksToTheExamples) {
   RandomBatch random(1);
   for (int round = 0; round < 300; ++round) {
@@ -185,8 +187,8 @@ TEST(Forest, StoresEverythingOnce) {
   }
 }
 
-// The rows of a response: a causal model that sees prompt and response predicts target i after the token
-// before it.
+// Computes the rows of a response: a causal model that sees prompt and response predicts target i after the
+// token before it.
 TEST(Forest, RowsPrecedeTheirTargets) {
   RandomBatch random(3);
   for (int round = 0; round < 300; ++round) {

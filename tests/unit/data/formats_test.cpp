@@ -42,7 +42,7 @@ Value shp(const char* a, double score_a, const char* b, double score_b, double l
               {"labels", Value::of(label)}});
 }
 
-// "0>1>2 x0.5", the rankings alone
+// Returns the rankings alone: "0>1>2 x0.5".
 std::string rankings(const PromptText& prompt) {
   std::string out;
   for (const Ranking& ranking : prompt.rankings) {
@@ -53,7 +53,7 @@ std::string rankings(const PromptText& prompt) {
   return out;
 }
 
-// "prompt: r0, r1; 0>1; *0"
+// Returns "prompt: r0, r1; 0>1; *0".
 std::string shown(const PromptText& prompt) {
   std::string out = prompt.prompt + ":";
   for (const std::string& response : prompt.responses) out += " [" + response + "]";
@@ -138,7 +138,7 @@ TEST(Se, PairsAllAnswersByTheirScores) {
   add_se_row(row({{"question", text("<p>q</p>")},
                   {"answers", list({answer("<p>a</p>", 1), answer("<p>b</p>", 3), answer("<p>c</p>", 3)})}}),
              texts);
-  // Of equal scores the later counts as better in pairs; a ranking has the first of them alone.
+  // Among equal scores, the later response counts as better in pairs. A ranking keeps only the first of them.
   const PromptText prompt = std::move(texts).take()[0];
   EXPECT_EQ(shown(prompt), "\n\nHuman: q\n\nAssistant:: [ a] [ b] [ c] 1>0 2>0 2>1 *1");
   EXPECT_EQ(rankings(prompt), "1>0 ");
@@ -199,7 +199,7 @@ TEST(Columns, WeightsAndMargins) {
   };
   const ColumnNames names = {{"weight", "w"}};
   add_row_by_columns(pair(Value::of(0.5), Value::of(-2.0)), names, texts);
-  add_row_by_columns(pair(text("0.25"), text("3")), names, texts);  // of a CSV file
+  add_row_by_columns(pair(text("0.25"), text("3")), names, texts);  // from a CSV file
   add_row_by_columns(row({{"prompt", text("q")},
                           {"responses", list({text("c"), text("d"), text("e")})},
                           {"ranking", list({Value::of(3.0), Value::of(1.0), Value::of(2.0)})},
@@ -329,7 +329,7 @@ TEST(ColumnUse, KnowsWhatIsNamedAndWhatIsUsed) {
   EXPECT_EQ(used({}, {pair, more}), "|scores,system");
   EXPECT_EQ(used({{"system", "none"}}, {pair, more}), "|scores");
   EXPECT_EQ(used({}, {ranked}), "|chosen");
-  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each is used somewhere
+  EXPECT_EQ(used({}, {more, ranked}), "|system");  // each column is used by some row
   EXPECT_EQ(used({{"prompt", "system"}}, {pair, more}), "|prompt,scores");
   EXPECT_EQ(used({{"weight", "none"}, {"scores", "none"}}, {more}), "|system");
   EXPECT_EQ(

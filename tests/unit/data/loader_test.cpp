@@ -26,7 +26,7 @@ TEST(Loader, GivesEverythingInOrderThenNothing) {
 TEST(Loader, WithASlowConsumerKeepsOnlySoManyReady) {
   std::atomic<int> made = 0;
   Loader<int> loader([&]() -> std::optional<int> { return made++; }, 4);
-  // It fills up, and one more item waits; then `make` is not called until an item is taken.
+  // The loader fills up and one more item waits. `make` is then not called until an item is taken.
   for (int taken = 0; taken < 500; ++taken) {
     wait_until([&] { return made >= taken + 5; });
     std::this_thread::yield();

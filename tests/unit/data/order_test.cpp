@@ -10,7 +10,7 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-// All batches one after another, each followed by 999.
+// Returns all batches one after another, each followed by 999.
 Numbers walk(const Numbers& starts, OrderLimits limits, std::uint32_t seed = 0) {
   ExampleOrder order(starts, seed, limits);
   Numbers all;
@@ -80,7 +80,7 @@ TEST(Order, CountsExamplesOfPartialBatchesAsGivenOut) {
 TEST(Order, EndsWithWhatComesFirst) {
   const Numbers starts = {0, 1, 2, 3, 4};
   EXPECT_EQ(walk(starts, {2, 1, 100}).size(), 6u);
-  EXPECT_EQ(walk(starts, {2, 100, 3}).size(), 6u);  // n_examples is looked at after full batches only
+  EXPECT_EQ(walk(starts, {2, 100, 3}).size(), 6u);  // n_examples is checked after full batches only
   EXPECT_TRUE(walk(starts, {5, 3, {}}).empty());
 }
 

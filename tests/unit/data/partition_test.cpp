@@ -70,7 +70,7 @@ TEST(Partition, CutsOnlyATreeThatIsLargerThanTheBudget) {
 
 TEST(Partition, DividesExamplesWithoutAPrompt) {
   const std::vector<Token> a = {1, 2, 3}, b = {4, 5}, c = {6, 7}, d = {8, 9, 10};
-  // The first and the last share a response, so they stay together.
+  // The first and the last example share a response, so they stay together.
   const std::vector<Example> batch = {{{}, {a, b}}, {{}, {c}}, {{}, {d}}, {{}, {b}}};
   const Partition partition = partition_batch(batch, 3, 0);
   EXPECT_EQ(partition.parts[0], (std::vector<std::int64_t>{0, 3}));
@@ -92,7 +92,7 @@ TEST(Packing, CountsWhatItSaves) {
   const std::vector<Token> prompt = {1, 2, 3, 4}, a = {5, 6}, b = {7}, short_prompt = {1};
   PackingStatistics statistics;
   statistics.add(std::vector<Example>{{prompt, {a, b}}, {short_prompt, {b, b}}});
-  EXPECT_EQ(statistics.computed, (4 + 2 + 1) + (1 + 1));  // equal responses once
+  EXPECT_EQ(statistics.computed, (4 + 2 + 1) + (1 + 1));  // equal responses count once
   EXPECT_EQ(statistics.repeated, 6 + 5 + 2 + 2);
   EXPECT_EQ(statistics.padded, 4 * 6);
   EXPECT_EQ(statistics.examples, 2);

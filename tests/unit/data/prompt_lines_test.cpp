@@ -8,7 +8,7 @@ namespace {
 
 class PromptLines : public WithFolder {
  protected:
-  // The prompt of each row, then its responses, separated by |; or the problem, without the folder.
+  // Returns the prompt of each row and its responses, separated by |; or the problem, without the folder.
   std::string responses(const std::string& lines, const ColumnNames& names = {},
                         const std::string& name = "rows.jsonl") const {
     std::string shown;

@@ -1,4 +1,4 @@
-// Batches for tests of packing: random trees that own their tokens.
+// Creates batches for tests of packing: random trees that own their tokens.
 #pragma once
 
 #include <deque>
@@ -12,8 +12,8 @@ class RandomBatch {
  public:
   explicit RandomBatch(unsigned seed) : random_(seed) {}
 
-  // Up to `count` examples over few prompts, with few different tokens, so that equal prompts and responses,
-  // empty prompts and responses of one token all occur.
+  // Returns up to `count` examples over few prompts and few different tokens, so that equal prompts and
+  // responses, empty prompts and responses of one token all occur.
   std::vector<Example> make(int count) {
     std::vector<std::span<const Token>> prompts;
     for (int i = 0; i < 1 + count / 2; ++i) prompts.push_back(text(0, 6));

@@ -11,7 +11,7 @@ namespace {
 
 class Rows : public WithFolder {
  protected:
-  // The column "a" of each row, joined by '|'.
+  // Returns the column "a" of each row, joined by '|'.
   std::string read(const std::filesystem::path& file, bool skip = false) {
     std::string all;
     BadRows bad(skip);
@@ -40,7 +40,7 @@ std::string zstd(const std::string& text) {
 const std::string kLines = "{\"a\": \"x\"}\n\n{\"a\": \"\\u00e9\\n\", \"b\": 1}\r\n{\"a\": \"z\"}";
 const std::string kWanted = "x|\u00e9\n|z|";
 
-// A buffer of exactly the file's size is filled by its last byte.
+// The last byte of the file fills a buffer of exactly its size.
 TEST_F(Rows, ACompressedFileEndsWithAnyBufferSize) {
   const std::string text(600, 'a');
   for (const std::string& content : {zstd(text), zstd(text) + zstd(text), gzipped(text)})
@@ -59,7 +59,7 @@ TEST_F(Rows, ComeFromLinesPlainAndCompressed) {
   EXPECT_EQ(read(write("r.jsonl.zst", zstd(kLines))), kWanted);
   EXPECT_EQ(read(write("r.json", kLines)), kWanted);
   EXPECT_EQ(read(write("r.jsonl", "\n [{\"a\": \"x\"},\n{\"a\": \"y\"}]")),
-            "x|y|");  // a list, by its bracket
+            "x|y|");  // a list, recognized by its bracket
   EXPECT_EQ(read(write("bom.jsonl", "\xef\xbb\xbf" + kLines)), kWanted);
   EXPECT_EQ(read(write("empty.jsonl", "")), "");
 }
@@ -219,7 +219,7 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
   EXPECT_NE(problem_of([&] { read(folder_ / "d.jsonl"); }).find("is a folder"), std::string::npos);
 }
 
-// The parser of lists looks one byte beyond a number.
+// The parser of lists reads one byte beyond a number.
 TEST_F(Rows, OfAListAreCountedToTheMistake) {
   const auto file = write("r.json", "[{\"a\": \"x\"}, 7, {\"a\": y}]");
   EXPECT_NE(
@@ -228,7 +228,7 @@ TEST_F(Rows, OfAListAreCountedToTheMistake) {
 }
 
 TEST_F(Rows, OfAnySizeDoNotFillTheMemory) {
-  // 80 MB of one line in 80 kB.
+  // The file has one line of 80 MB, compressed to 80 kB.
   const auto bomb = write("r.jsonl.gz", gzipped("{\"a\": \"" + std::string(80u << 20, 'x')));
   const std::string problem = problem_of([&] { read(bomb); });
   EXPECT_NE(problem.find("r.jsonl.gz: decompresses to more than 300 times its size"), std::string::npos)

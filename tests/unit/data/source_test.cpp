@@ -23,7 +23,7 @@ class Sources : public WithFolder {
     return fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"c\", \"rejected\": \"r\"}}\n", prompt);
   }
 
-  // The prompts of a split, all data sets, joined by '|'.
+  // Returns the prompts of a split in all data sets, joined by '|'.
   std::string prompts(Split split) const {
     std::string all;
     for (const Source& source : find_sources(config_, split))
@@ -71,7 +71,7 @@ TEST_F(Sources, OfYourOwnAreSplitByName) {
   config_.datasets = {(folder_ / "d").string()};
   EXPECT_EQ(prompts(Split::Train), "b|a|");
   EXPECT_EQ(prompts(Split::Test), "v|");
-  write("d/test.jsonl", line("t"));  // then validation is for neither
+  write("d/test.jsonl", line("t"));  // then validation belongs to neither split
   EXPECT_EQ(prompts(Split::Test), "t|");
   EXPECT_EQ(prompts(Split::Train), "b|a|");
   EXPECT_EQ(find_sources(config_, Split::Train)[0].truncation(), Truncation::KeepStart);
@@ -87,7 +87,7 @@ TEST_F(Sources, OfOneFileAreSplitByAHash) {
   const auto count = [](const std::string& all) { return std::count(all.begin(), all.end(), '|'); };
   EXPECT_EQ(count(train) + count(test), 1000);
   EXPECT_NEAR(static_cast<double>(count(test)), 100, 30);
-  // Other prompts do not move one to the other split.
+  // Other prompts do not move a prompt to the other split.
   config_.datasets = {write("all.jsonl", line("p7") + line("new")).string()};
   EXPECT_EQ((prompts(Split::Train) + "|").find("p7|") == std::string::npos,
             train.find("|p7|") == std::string::npos);
@@ -255,7 +255,7 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
   const auto expect = [](const std::string& got, const std::string& end) {
     EXPECT_TRUE(got.ends_with(end)) << got;
   };
-  // No share divides one prompt, whatever the number of its rows.
+  // No share can divide one prompt, whatever the number of its rows.
   const std::string no_test = "eval_every=null data.test_share=0 to train on all rows without evaluation";
   const std::string few = " split: 1 prompt is too few to split by prompt. Give rows with more prompts, or ";
   expect(problem(Split::Test), "of its 1 row none fell into the test" + few + no_test);
@@ -274,7 +274,7 @@ TEST_F(Sources, WithoutARowForASplitSaySo) {
              no_test);
 }
 
-// A small file has a prompt to evaluate on by default, and one to train on.
+// By default, a small file has at least one prompt to evaluate on and one to train on.
 TEST_F(Sources, OfFewPromptsHaveBothSplits) {
   config_.data.test_share.reset();
   const auto count = [&](Split split) {
@@ -311,7 +311,7 @@ TEST_F(Sources, WithTheNameOfAFolderSayWhichIsRead) {
   std::filesystem::current_path(before);
 }
 
-// Neither more rows nor another share would help these.
+// Neither more rows nor another share would help here.
 TEST_F(Sources, WithoutAnyRowSayWhy) {
   const auto problem = [&](const char* name, const std::string& content) {
     config_.datasets = {write(name, content).string()};

@@ -11,7 +11,7 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-// "train files | test files | number of notes", or the error.
+// Returns "train files | test files | number of notes", or the error.
 std::string chosen(const std::string& name, const Paths& paths) {
   try {
     const HubFiles files = choose_files(HubName::parse(name), paths);

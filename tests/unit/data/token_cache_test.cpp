@@ -113,7 +113,7 @@ TEST_F(CachedTokens, HoldLabelsAndRangesThatAreNotScored) {
   EXPECT_FALSE(file->labels(0)[0].desirable);
   EXPECT_EQ(file->labels(0)[0].weight, 0.5f);
   EXPECT_TRUE(file->labels(0)[1].desirable);
-  // The hash is right in all of these, so only the tables tell.
+  // The hash is correct in all of these, so only the tables reveal the damage.
   const auto is_refused = [&] { return !TokenFile::open(path, "key", why) && why == "damaged"; };
   for (const std::vector<TokenRange>& wrong :
        std::vector<std::vector<TokenRange>>{{{3, 5}, {0, 1}}, {{0, 2}, {1, 3}}, {{0, 6}}, {{4, 3}}}) {
@@ -141,14 +141,14 @@ TEST_F(CachedTokens, OfAnotherFormatAreMadeAgain) {
 TEST_F(CachedTokens, AreMadeOnce) {
   load();
   const fs::path kept = folder_ / "kept";
-  fs::create_hard_link(files().at(0), kept);  // a file that is written again is another one
+  fs::create_hard_link(files().at(0), kept);  // if the file is written again, it is a different one
   int shown = 0;
   cache_.progress = [&](const std::string&, std::int64_t, std::int64_t) { ++shown; };
   EXPECT_EQ(load().prompts(), 2u);
   EXPECT_EQ(shown, 0);
   EXPECT_TRUE(fs::equivalent(files().at(0), kept));
   EXPECT_EQ(files().size(), 1u);
-  config_.max_length = 7;  // cuts, but does not change tokens
+  config_.max_length = 7;  // truncates, but does not change tokens
   load();
   EXPECT_EQ(files().size(), 1u);
 }
@@ -219,7 +219,7 @@ TEST_F(CachedTokens, NeedAWritableFolder) {
 
 TEST_F(CachedTokens, TellAboutUnusedColumnsEachTime) {
   write("d/train.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"e\", \"system\": \"s\"}\n");
-  for (int i = 0; i < 2; ++i) {  // made, and found
+  for (int i = 0; i < 2; ++i) {  // written, then found
     load();
     ASSERT_EQ(cache_.notes.size(), 1u);
     EXPECT_NE(cache_.notes[0].find("/d: unused column: system;"), std::string::npos) << cache_.notes[0];

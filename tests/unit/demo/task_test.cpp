@@ -46,7 +46,7 @@ TEST_F(MadeTask, NoHeldOutPromptIsTrainedOn) {
   std::set<std::string> prompts;
   for (const auto& talk : task_.conversations) prompts.insert(talk.request.prompt);
   for (const auto& pair : task_.preferences) prompts.insert(pair.request.prompt);
-  EXPECT_EQ(prompts.size(), 9600u);  // and none comes twice
+  EXPECT_EQ(prompts.size(), 9600u);  // none occurs twice
   for (std::size_t i = 0; i < 256; ++i) {
     EXPECT_FALSE(prompts.contains(task_.held_out_preferences[i].request.prompt));
     EXPECT_EQ(task_.held_out_preferences[i].request.prompt, task_.held_out_conversations[i].request.prompt);

@@ -1,6 +1,6 @@
-// The driver of made-up GPUs, as the environment describes them: FAKE_GPUS holds one after the other, each as
+// A driver of made-up GPUs, which environment variables describe. FAKE_GPUS lists the GPUs, each as
 // "name|major|minor|multiprocessors|clock kHz|memory clock kHz|bus bits|MiB" and a semicolon. FAKE_CUDA_ERROR
-// is what cuInit returns, FAKE_CUDA_VERSION the CUDA that is served.
+// is the result of cuInit, and FAKE_CUDA_VERSION the supported version of CUDA.
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -74,6 +74,6 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   }
 }
 
-// cuDeviceGetP2PAttribute is absent, as in an old driver.
+// cuDeviceGetP2PAttribute is missing, as it is in an old driver.
 
 }  // extern "C"

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kRtx3090 = "NVIDIA GeForce RTX 3090|8|6|82|1695000|9751000|384|24268;";
 constexpr const char* kV100 = "Tesla V100-SXM2-16GB|7|0|80|1530000|877000|4096|16160;";
 
-// Asks the fake driver, which answers by the environment.
+// Queries the fake driver, which answers from the environment.
 class Driver : public testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_NE(::dlopen(FAKE_DRIVER, RTLD_NOW), nullptr) << ::dlerror(); }

@@ -66,7 +66,7 @@ TEST_F(FakeRoot, LimitsOfVersion2HoldFromAnyGroupAbove) {
 }
 
 TEST_F(FakeRoot, LimitsOfVersion1InAContainer) {
-  // Without a namespace of its own a container is told the host's name of its group, and shown it alone.
+  // Without its own namespace, a container sees the host's name of its group, but only that group's files.
   write("proc/self/cgroup", "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n");
   write("proc/self/mountinfo",
         "30 25 0:30 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"

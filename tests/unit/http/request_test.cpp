@@ -16,7 +16,7 @@ TEST(Request, UploadsAText) {
   EXPECT_EQ(piece, "8923");
 }
 
-// Port 1 of this machine: nothing listens there.
+// No program listens on port 1 of this machine.
 TEST(Request, SaysThatNothingAnswers) {
   Connection connection;
   try {

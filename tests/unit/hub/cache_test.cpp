@@ -47,7 +47,7 @@ TEST_F(Cache, DoesNotFollowARefThatIsNoCommit) {
   EXPECT_FALSE(cached_snapshot(RepositoryKind::Model, "a/b"));
   write("models--a--b/refs/main", "");
   EXPECT_FALSE(cached_snapshot(RepositoryKind::Model, "a/b"));
-  write("models--a--b/refs/main", commit_);  // whose files are not there
+  write("models--a--b/refs/main", commit_);  // but its files are missing
   EXPECT_FALSE(cached_snapshot(RepositoryKind::Model, "a/b"));
 }
 
@@ -88,7 +88,7 @@ TEST_F(Cache, SuggestsAFolderBeside) {
   EXPECT_EQ(did_you_mean_folder((folder_ / "nosuch").string()), "");
   EXPECT_EQ(did_you_mean_folder((folder_ / "models/pythia-70/").string()),
             "; did you mean '" + (folder_ / "models/pythia-70m").string() + "'?");
-  // ORG/NAME may be right: only NAME itself is meant instead.
+  // ORG/NAME may be a correct name, so only a folder called NAME is suggested.
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder_ / "models");
   EXPECT_EQ(did_you_mean_folder("EleutherAI/pythia-70m"), "; did you mean 'pythia-70m'?");
@@ -174,10 +174,10 @@ TEST_F(Cache, CanTellWhetherAModelIsComplete) {
   EXPECT_FALSE(has(Need::weights));
   write(snapshot + "model-1.safetensors", "");
   EXPECT_TRUE(has(Need::weights));
-  // The list of files, where it is known, decides.
+  // If the list of files is known, it decides.
   write_tree(model, commit_, {{"config.json", 2, commit_}, {"tokenizer.json", 2, commit_}});
   EXPECT_FALSE(has(Need::tokenizer));
-  // Any weights will do.
+  // Weights in any format suffice.
   write_tree(model, commit_, {{"config.json", 2, commit_}, {"model.safetensors", 2, commit_}});
   EXPECT_TRUE(has(Need::weights));
 }
@@ -218,7 +218,7 @@ TEST_F(Cache, IsFilledByACommand) {
 TEST_F(Cache, AndTokenFollowTheEnvironment) {
   setenv("HF_ENDPOINT", "http://mirror/", 1);
   EXPECT_EQ(endpoint(), "http://mirror");
-  setenv("HF_ENDPOINT", "mirror", 1);  // libcurl would take it for http and send the token in clear text
+  setenv("HF_ENDPOINT", "mirror", 1);  // libcurl would assume http and send the token in clear text
   EXPECT_THROW(endpoint(), UserError);
   unsetenv("HF_ENDPOINT");
   EXPECT_EQ(endpoint(), "https://huggingface.co");

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// echo hello | git hash-object --stdin; echo hello | sha256sum
+// These hashes are from: echo hello | git hash-object --stdin; echo hello | sha256sum
 constexpr const char* kHello = "hello\n";
 constexpr const char* kGitSum = "ce013625030ba8dba906f756967f9e9ca394464a";
 constexpr const char* kSha256Sum = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
@@ -46,7 +46,7 @@ class Partial : public testing::Test {
   }
   ~Partial() override { fs::remove_all(folder_); }
 
-  // The name of a file that another process left.
+  // Returns the name of a file that another process left.
   fs::path leftover(const std::string& host, int process = 0) const {
     return folder_ / fmt::format("x.{}-{}-0123abcd.incomplete", host, process);
   }
@@ -91,7 +91,7 @@ TEST_F(Partial, StartsOverInANewFile) {
   file.append(kHello);
   EXPECT_TRUE(file.matches());
   std::array<char, 20> bytes{};
-  EXPECT_EQ(::read(theirs, bytes.data(), bytes.size()), 14);  // who has it open keeps what was in it
+  EXPECT_EQ(::read(theirs, bytes.data(), bytes.size()), 14);  // an open descriptor still sees its content
   ::close(theirs);
 }
 
@@ -114,7 +114,7 @@ TEST_F(Partial, ThatCannotBeWrittenSaysWhatToDo) {
   }
 }
 
-// In a cache that users share, another one may have given a leftover's name to anything.
+// In a cache that users share, another user may have put anything under a leftover's name.
 class PartialOfOthers : public Partial {
  protected:
   PartialOfOthers() { std::ofstream(mine()) << "mine"; }

@@ -55,9 +55,9 @@ TEST(Loss, GoldenVectors) {
 }
 
 TEST(Loss, AotComparesSortedMargins) {
-  // Sorted, the losses are 0.825939420, 0.554355244, 0.275080583; margins of the policy are 5, -2, 35.
+  // The sorted losses are 0.825939420, 0.554355244, 0.275080583. The policy's margins are 5, -2, 35.
   expect_losses(options(Loss::aot), {0.554355244, 0.825939420, 0.275080583});
-  // Pairs are matched in the order of the policy's margins, whatever the reference's are.
+  // Pairs are matched in the order of the policy's margins, independent of the reference's.
   std::vector<Score> scores = kScores;
   scores[0].reference = -100;
   const LossAndGradients result = evaluate(options(Loss::aot), scores, kPairs);
@@ -86,7 +86,7 @@ TEST(Loss, FormulasByHand) {
   const double good = -10.0 / 8, bad = -15.0 / 9;
   const double odds = (good - bad) - (std::log(1 - std::exp(good)) - std::log(1 - std::exp(bad)));
   expect_losses(options(Loss::orpo), {-good - 0.1 * log_sigmoid(odds)});
-  expect_losses(options(Loss::ipo), {(3 - 5) * (3 - 5.0)});  // on sums, D = 3, 1 / (2 b) = 5
+  expect_losses(options(Loss::ipo), {(3 - 5) * (3 - 5.0)});  // on sums: D = 3, 1 / (2 b) = 5
   const std::vector<Comparison> single = {{.responses = {0}}};
   EXPECT_EQ(evaluate(options(Loss::sft), kScores, single).losses[0], 10);
 }
@@ -149,8 +149,7 @@ double total(const Options& o, const std::vector<Score>& scores, const std::vect
   return sum;
 }
 
-// Every loss, at random scores, with every option that changes it: the gradient is that of central
-// differences.
+// Compares every loss with central differences, at random scores and with every option that changes it.
 TEST(Loss, GradientsAreExact) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> spread(-3, 3);
@@ -186,7 +185,7 @@ TEST(Loss, GradientsAreExact) {
       }
 }
 
-// SFT's may be used before there are scores.
+// The gradients of SFT can be used before there are scores.
 TEST(Loss, OfSftHasGradientsThatDoNotDependOnScores) {
   for (const double alpha : {0.0, 0.5})
     for (const Loss loss : config::all_choices<Loss>()) {

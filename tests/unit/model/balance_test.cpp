@@ -20,8 +20,8 @@ TEST(BalanceLoss, IsTheExpertsPerTokenIfAllAreUsedAlike) {
   EXPECT_NEAR(loss.value(), 2, 1e-6);
 }
 
-// Two layers of two tokens and three experts, of which each token takes one: chosen 3, 1, 0 times, with
-// probabilities that add up to 2.2, 1.2 and 0.6. The loss is 3 * (3 * 2.2 + 1 * 1.2) / (4 * 4).
+// Two layers of two tokens and three experts, of which each token takes one. The experts are chosen 3, 1 and
+// 0 times, with probabilities that add up to 2.2, 1.2 and 0.6. The loss is 3 * (3 * 2.2 + 1 * 1.2) / (4 * 4).
 TEST(BalanceLoss, WeightsProbabilitiesByChoices) {
   BalanceLoss loss;
   loss.add(at::tensor({0.5, 0.3, 0.2, 0.7, 0.2, 0.1}, at::kFloat).view({2, 3}),

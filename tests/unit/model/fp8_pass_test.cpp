@@ -1,4 +1,4 @@
-// Passes with products in 8-bit floats.
+// Tests passes with matmuls in 8-bit floats.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones_like.h>
 #include <gtest/gtest.h>
@@ -91,8 +91,8 @@ TEST(Fp8Pass, ScoresAndGradientsAreNearThoseOfBfloat16) {
   }
 }
 
-// A policy that has not been trained is exactly its reference: the pass that saves activations computes what
-// the other one does, as often as it is repeated.
+// An untrained policy must equal its reference exactly: the pass that saves activations computes the same
+// values as the other one, however often it is repeated.
 TEST(Fp8Pass, PolicyAndReferenceAreTheSame) {
   for (const std::string& json : fp8_configs()) {
     const Fp8Model m(json);
@@ -115,7 +115,7 @@ TEST(Fp8Pass, RecomputedLayersGiveTheSameBits) {
   }
 }
 
-// Scales belong to tokens, so the examples of a batch do not change each other's scores.
+// Each token has its own scale, so the examples of a batch do not change each other's scores.
 TEST(Fp8Pass, ScoresDoNotDependOnTheSplitOfABatch) {
   for (const std::string& json : fp8_configs()) {
     const Fp8Model m(json);
@@ -126,7 +126,7 @@ TEST(Fp8Pass, ScoresDoNotDependOnTheSplitOfABatch) {
   }
 }
 
-// The head and the embedding are not in 8 bits: with layers that add nothing, nothing changes.
+// The head and the embedding are not in 8 bits, so a model whose layers add nothing does not change.
 TEST(Fp8Pass, OnlyLayersAreInFp8) {
   Fp8Model m(fp8_config_of("llama"));
   for (std::size_t b = 1; b + 1 < m.weights.blocks.size(); ++b)
@@ -136,7 +136,7 @@ TEST(Fp8Pass, OnlyLayersAreInFp8) {
   EXPECT_TRUE(m.scores({.fp8 = true}).equal(m.scores({})));
 }
 
-// The products of the frozen base are in 8 bits, those of LoRA not. A new adapter changes nothing.
+// The matmuls of the frozen base are in 8 bits, those of LoRA are not. A new adapter changes nothing.
 TEST(Fp8Pass, WorksUnderLora) {
   for (const std::string& family : {std::string("llama"), std::string("gpt2")})
     for (const double dropout : {0.0, 0.5}) {

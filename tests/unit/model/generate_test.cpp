@@ -22,7 +22,7 @@ struct Loaded {
   Weights weights;
 };
 
-// Weights wide enough that one token is clearly the most likely.
+// Makes weights wide enough that one token is clearly the most likely.
 Loaded make(const std::string& config_json, at::ScalarType dtype = at::kFloat) {
   Loaded made{make_model(parse_model_config(config_json, "test")), {}};
   made.weights = make_weights(made.model.table, dtype, at::kCPU);
@@ -38,7 +38,7 @@ const std::string kGpt2Config =
     R"({"model_type": "gpt2", "n_embd": 36, "n_layer": 2, "n_head": 3, "vocab_size": 89, "n_positions": 64,
         "initializer_range": 0.3})";
 
-// With windows, caps, two rotary embeddings, layers without one, and longrope.
+// Returns configurations with windows, caps, two rotary embeddings, layers without one, and longrope.
 std::vector<std::string> other_configs() {
   const std::string sizes = R"(, "hidden_size": 40, "intermediate_size": 72, "num_hidden_layers": 4,
       "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 97, "max_position_embeddings": 64,
@@ -92,7 +92,7 @@ GenerateOptions sampled(std::int64_t count, std::uint64_t seed = 0, std::int64_t
   return options;
 }
 
-// The logits after a text, computed as one sequence without the cache.
+// Returns the logits after a text, computed as one sequence without the cache.
 at::Tensor logits_after(const Loaded& loaded, const Tokens& text) {
   data::Example example{text, {}};
   const data::Forest forest = data::make_forest(std::span(&example, 1));

@@ -53,12 +53,12 @@ TEST(Initialize, DrawsNormalNumbers) {
   };
   for (const double bound : {-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0})
     EXPECT_NEAR(share_below(bound), 0.5 * std::erfc(-bound / std::sqrt(2.0)), 0.002) << bound;
-  // Neighbours, which come from one pair of draws, are not correlated.
+  // Neighbours come from one pair of draws, and must not be correlated.
   const at::Tensor flat = drawn.view({-1, 2});
   EXPECT_NEAR((flat.select(1, 0) * flat.select(1, 1)).mean().item<double>(), 0, 0.006);
 }
 
-// LoRA's A as nn.Linear: uniform within 1 / sqrt(inputs); B is zero.
+// LoRA's A is drawn like nn.Linear's weight: uniform within 1 / sqrt(inputs). B is zero.
 TEST(Initialize, DrawsAdaptersAsPeftDoes) {
   const ModelConfig c = config();
   const TensorTable adapter = adapter_table(tensor_table(c.shape), {.r = 64, .targets = {"c_fc"}});
@@ -92,10 +92,10 @@ TEST(Initialize, DependsOnSeedAndName) {
   EXPECT_FALSE(at::equal(first, a.blocks[2]("attn.c_attn.weight")));
 }
 
-// Every element that a rank holds is that of the whole model.
+// Every element that a rank holds must equal that of the whole model.
 TEST(Initialize, GivesTheSameWhateverTheLayout) {
   ModelConfig c = config(1, 1001);
-  c.shape.hidden = 60;  // so that runs begin at odd elements too
+  c.shape.hidden = 60;  // so that runs also begin at odd elements
   c.shape.head_dim = 15;
   c.settings.padding_row = 7;
   const TensorTable table = tensor_table(c.shape);
@@ -116,7 +116,7 @@ TEST(Initialize, GivesTheSameWhateverTheLayout) {
       }
 }
 
-// The numbers themselves, so that a seed means the same in every version.
+// Checks the numbers themselves, so that a seed means the same in every version.
 TEST(Initialize, KeepsItsNumbers) {
   const at::Tensor drawn = made(config(), 42).blocks[0]("transformer.wte.weight").flatten();
   const float expected[] = {0.03844703F, 0.02168213F, 0.01657715F, 0.04522007F};

@@ -100,7 +100,7 @@ TEST(Linear, DropsTheSameElementsForASeed) {
   EXPECT_TRUE(at::equal(linear(x, matrix), first));
   matrix.lora->dropout.seed = 8;
   EXPECT_FALSE(at::equal(linear(x, matrix), first));
-  // The mean over seeds is the product without dropout.
+  // The mean over seeds approaches the matmul without dropout.
   at::Tensor sum = at::zeros({64, kOut});
   constexpr int kSeeds = 2000;
   for (int seed = 0; seed < kSeeds; ++seed) {

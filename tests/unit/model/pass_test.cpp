@@ -12,7 +12,7 @@
 namespace dpo::model {
 namespace {
 
-// Two trees, and a response whose end is not scored.
+// Returns two trees, and a response whose end is not scored.
 data::Forest two_trees() {
   static const std::vector<data::Token> texts[] = {
       {5, 17, 3}, {8, 9}, {60, 61, 7, 4, 2, 3}, {1, 2, 4, 5}, {30}};
@@ -23,7 +23,7 @@ data::Forest two_trees() {
   return data::make_forest(examples);
 }
 
-// Trees with one response each.
+// Returns trees with one response each.
 data::Forest two_sequences() {
   static const std::vector<data::Token> texts[] = {
       {5, 17, 3}, {8, 9}, {1, 2, 4, 5}, {60, 61, 7, 4, 2, 3}, {}};
@@ -57,7 +57,7 @@ TEST(Batch, LeavesOutTokensThatNothingReads) {
   EXPECT_EQ(all.tokens.size(0), 3 + 4 + 2 + 6 + 1 + 6);
   EXPECT_EQ(batch.tokens.size(0), 3 + 4 + 1 + 2 + 1 + 5);
   EXPECT_EQ(batch.layout->sequences.starts, (std::vector<std::int32_t>{0, 3, 7, 8, 10, 11, 16}));
-  for (const auto member : {&Batch::tokens, &Batch::positions, &Batch::lengths})  // the same in both
+  for (const auto member : {&Batch::tokens, &Batch::positions, &Batch::lengths})  // equal in both layouts
     EXPECT_TRUE((batch.*member).index_select(0, batch.rows).equal((all.*member).index_select(0, all.rows)));
   shape.experts = 4;
   EXPECT_EQ(make_batch(forest, shape, at::kCPU).tokens.size(0), all.tokens.size(0));
@@ -144,7 +144,7 @@ TEST(Pass, PaddingHasNoGradient) {
   }
 }
 
-// With the matrix of the embedding and with one of its own, in one chunk of logits and in several.
+// Covers a tied and an untied head, and logits in one chunk and in several.
 TEST(Pass, EarlyGradientsGiveTheSameBits) {
   for (const char* tied : {"true", "false"})
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kCount = 200;
 
-// Logits like those of a model: many unlikely tokens, a few likely ones.
+// Returns logits like those of a model: many unlikely tokens and a few likely ones.
 std::vector<float> some_logits(std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0, 3);
@@ -42,7 +42,7 @@ std::vector<std::size_t> by_likelihood(const std::vector<float>& logits) {
   return order;
 }
 
-// Whether exactly the first `count` tokens by likelihood are left, as they were.
+// Expects that exactly the first `count` tokens by likelihood are left, unchanged.
 void expect_first(const std::vector<float>& logits, const std::vector<float>& left, std::size_t count) {
   const std::vector<std::size_t> order = by_likelihood(logits);
   for (std::size_t i = 0; i < order.size(); ++i) {

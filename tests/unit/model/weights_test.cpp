@@ -6,7 +6,8 @@
 namespace dpo::model {
 namespace {
 
-// Three experts between two norms. Their 10 numbers each do not fill the 64 that a tensor is aligned to.
+// Returns a block with three experts between two norms. Each expert's 10 numbers do not fill the 64 to which
+// tensors are aligned.
 Block block_with_experts(std::int64_t width) {
   Block block{BlockKind::layer, "layers.0.", {{"layers.0.first", {3}, std::nullopt, false}}};
   for (const char* name : {"layers.0.a", "layers.0.b", "layers.0.c"}) {
@@ -37,7 +38,7 @@ TEST(BlockWeights, LayersSeeAStackAsOneTensor) {
     }
 }
 
-// Matrices of 64 and 128 rows, which fill what tensors are aligned to, and their biases.
+// Returns a block with matrices of 64 and 128 rows, which fill the alignment of tensors, and their biases.
 Block block_with_joined(std::int64_t width) {
   Block block{BlockKind::layer, "layers.0.", {}};
   for (const char* part : {".weight", ".bias"})

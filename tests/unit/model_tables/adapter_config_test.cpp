@@ -8,7 +8,7 @@
 namespace dpo::model {
 namespace {
 
-// As PEFT 0.21 writes it, shortened.
+// A configuration that PEFT 0.21 wrote, shortened.
 constexpr const char* kPeft = R"({
   "alora_invocation_tokens": null, "alpha_pattern": {"v_proj": 8}, "arrow_config": null, "auto_mapping": null,
   "base_model_name_or_path": "org/base", "bias": "none", "corda_config": null, "eva_config": null,
@@ -55,7 +55,7 @@ TEST(AdapterConfig, IsReadAsWritten) {
   EXPECT_EQ(object["target_modules"], nlohmann::json({"q_proj", "v_proj"}));
 }
 
-// PEFT matches an expression with all modules, so that it is not written as it is.
+// PEFT matches a regular expression with all modules, so the expression must not be written unchanged.
 TEST(AdapterConfig, NamesTargetsSoThatPeftFindsThem) {
   const auto written = [](std::vector<std::string> targets) {
     AdapterConfig config;

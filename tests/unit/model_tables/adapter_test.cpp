@@ -89,7 +89,7 @@ TEST(AdapterTable, SplitsTheSideThatTheMatrixSplits) {
   EXPECT_EQ(tensor_of(llama, "model.layers.0.self_attn.q_proj.lora_B.weight").split, 0);
   EXPECT_EQ(tensor_of(llama, "model.layers.0.self_attn.o_proj.lora_A.weight").split, 1);
   EXPECT_EQ(tensor_of(llama, "model.layers.0.self_attn.o_proj.lora_B.weight").split, std::nullopt);
-  // GPT-2 stores its matrices [in, out]; A and B are as ever.
+  // GPT-2 stores its matrices as [in, out]. A and B keep the usual layout.
   const TensorTable gpt2 = adapter_table(table(Family::gpt2), {.dora = true});
   const TensorInfo& b = tensor_of(gpt2, "transformer.h.0.attn.c_attn.lora_B.weight");
   EXPECT_EQ(b.shape, (std::vector<std::int64_t>{72, 16}));
@@ -186,7 +186,7 @@ TEST(AdapterTable, HasWholeModulesBesides) {
   EXPECT_NE(problem_of(model, {.modules_to_save = {"score"}}).find("no module 'score'"), std::string::npos);
 }
 
-// As PEFT does.
+// PEFT matches ends of names too.
 TEST(AdapterTable, FindsWholeModulesByAnyEndOfTheirNames) {
   const TensorTable adapter = adapter_table(table(Family::llama), {.modules_to_save = {"norm"}});
   tensor_of(adapter, "model.norm.weight");
@@ -194,7 +194,7 @@ TEST(AdapterTable, FindsWholeModulesByAnyEndOfTheirNames) {
   tensor_of(adapter, "model.layers.1.post_attention_layernorm.weight");
 }
 
-// GPT-NeoX's head is embed_out in files and lm_head in memory, where PEFT finds it.
+// GPT-NeoX's head is embed_out in files, but lm_head in memory, where PEFT looks for it.
 TEST(AdapterTable, KnowsModulesByTheirNamesInMemory) {
   const TensorTable model = table(Family::gpt_neox);
   for (const char* name : {"embed_out", "lm_head"}) {

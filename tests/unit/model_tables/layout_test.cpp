@@ -8,8 +8,8 @@
 namespace dpo::model {
 namespace {
 
-// Small models of every kind, with sizes that 1, 2 and 4 tensor-parallel ranks divide and a vocabulary that
-// they do not.
+// Returns small models of every kind, with sizes that 1, 2 and 4 tensor-parallel ranks divide, and a
+// vocabulary that they do not divide.
 std::vector<ModelShape> shapes() {
   ModelShape base;
   base.layers = 2;
@@ -53,7 +53,7 @@ void for_each_mesh(const Check& check) {
       }
 }
 
-// How often each element of each tensor of a block is held by the ranks of one tensor rank, added to `times`.
+// Adds to `times` how often each element of each tensor of a block is held by the ranks of one tensor rank.
 void count_elements(const Block& block, Layout layout, std::vector<std::vector<int>>& times) {
   for (layout.shard_rank = 0; layout.shard_rank < layout.shard_ranks; ++layout.shard_rank)
     for (const Piece& piece : pieces_of(block, layout))
@@ -107,7 +107,7 @@ TEST(Layout, PiecesRiseWithinTheShard) {
   });
 }
 
-// What tensor-parallel ranks replicate is rounded with random numbers that depend on its offset.
+// Tensors that tensor-parallel ranks replicate are rounded with random numbers that depend on their offset.
 TEST(Layout, TensorsHaveTheSameOffsetOnAllTensorRanks) {
   for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
     for (const Block& block : table.blocks) {
@@ -138,7 +138,7 @@ TEST(Layout, ShardsAreOfEqualSizeAndAligned) {
   });
 }
 
-// A group of 8-bit state has one scale, which must not depend on what only some ranks hold.
+// A group of 8-bit state has one scale, which must not depend on elements that only some ranks hold.
 TEST(Layout, ReplicatedAndSplitTensorsShareNoGroup) {
   for_each_mesh([](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t shard_ranks) {
     for (const Block& block : table.blocks) {
@@ -152,7 +152,7 @@ TEST(Layout, ReplicatedAndSplitTensorsShareNoGroup) {
   });
 }
 
-// GPT-2 has queries, keys and values side by side in one matrix, and every rank has some of each.
+// GPT-2 has queries, keys and values side by side in one matrix, and every rank has a part of each.
 TEST(Layout, SectionsAreSplitByThemselves) {
   ModelShape shape = shapes().front();
   shape.vocabulary = 13;
@@ -167,7 +167,7 @@ TEST(Layout, SectionsAreSplitByThemselves) {
   }
 }
 
-// In Phi-3 they have different sizes.
+// In Phi-3, the sections have different sizes.
 TEST(Layout, SectionsMayDiffer) {
   ModelShape shape = shapes().front();
   shape.family = Family::phi3;
@@ -196,7 +196,7 @@ TEST(Layout, SizesAreThoseOfTheBlock) {
   });
 }
 
-// The largest that divides where the ranges of all ranks begin and end.
+// The block is the largest size that divides the beginnings and ends of all ranks' ranges.
 TEST(Layout, BlocksOfRanksAreWholeBlocks) {
   std::set<std::int64_t> found;
   for_each_mesh([&](const TensorTable& table, std::int64_t tensor_ranks, std::int64_t) {

@@ -52,7 +52,7 @@ TEST(Settings, RotaryParametersHaveAnOldKeyAndANewOne) {
   }
 }
 
-// Short waves stay, long ones are stretched by the whole factor, and no frequency increases.
+// Short waves stay and long ones are stretched by the whole factor. No frequency may increase.
 TEST(Settings, Llama3StretchesLongWavesOnly) {
   Rotary plain{.dim = 64, .theta = 5e5};
   Rotary scaled = plain;
@@ -118,7 +118,7 @@ TEST(Settings, Quantization) {
   EXPECT_FALSE(nf4->covers("model.layers.1.mlp.up_proj.weight"));
   EXPECT_FALSE(nf4->covers("model.layers.0.self_attn.q_proj.weight"));
   EXPECT_FALSE(nf4->covers("lm_head.weight"));
-  const auto int8 = parse(with + R"({"load_in_8bit": true})").settings.quantization;  // of an old version
+  const auto int8 = parse(with + R"({"load_in_8bit": true})").settings.quantization;  // from an old version
   ASSERT_TRUE(int8);
   EXPECT_EQ(name_of(int8->dtype), "int8");
   EXPECT_TRUE(int8->covers("lm_head.weight"));
@@ -158,7 +158,7 @@ TEST(Settings, Experts) {
         << settings_message(kQwen3Moe + members);
 }
 
-// Writing them again, as into a checkpoint, would overflow the stack.
+// Writing deeply nested settings again, as into a checkpoint, would overflow the stack.
 TEST(Settings, AreNotNestedDeeply) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   EXPECT_NE(settings_message(kLlama + R"(, "other": )" + deep).find("nested deeper than 64 levels"),

@@ -32,8 +32,8 @@ TEST(Shape, FillsInWhatAConfigMayLeaveOut) {
   EXPECT_TRUE(gpt2.tied_embeddings);
 }
 
-// The compiler finds a family that the code forgets; this finds one that documentation and parity tests
-// forget.
+// The compiler finds a family that the code forgets. This test finds one that the documentation and the
+// parity tests forget.
 TEST(Families, AreAllDocumentedAndComparedWithTransformers) {
   const std::string source = DPO_SOURCE_DIR;
   const std::string models = read_text_file(source + "/docs/models.md", "test");

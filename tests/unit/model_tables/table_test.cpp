@@ -95,7 +95,7 @@ TEST(TensorTable, CountsMatricesThatTokensAreMultipliedBy) {
   EXPECT_EQ(table.head_matmul_count, 50304 * 2560);
 }
 
-// Published as 12.9, 3.3 and 1.3 billion active parameters.
+// The published numbers of active parameters are 12.9, 3.3 and 1.3 billion.
 TEST(TensorTable, CountsTheExpertsThatATokenIsSentTo) {
   EXPECT_EQ(tensor_table(shipped("mistralai--Mixtral-8x7B-v0.1")).active_count(), 12'879'925'248);
   EXPECT_EQ(tensor_table(shipped("Qwen--Qwen3-30B-A3B")).active_count(), 3'353'032'704);

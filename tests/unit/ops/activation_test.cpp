@@ -15,7 +15,7 @@ namespace {
 constexpr Activation kActivations[] = {Activation::gelu, Activation::gelu_tanh, Activation::relu,
                                        Activation::silu};
 
-// As on paper.
+// Computes the textbook formula.
 at::Tensor expected_activation(const at::Tensor& x, Activation activation) {
   switch (activation) {
     case Activation::gelu: return x * (1 + (x / std::sqrt(2.0)).erf()) / 2;

@@ -9,7 +9,7 @@
 namespace dpo::ops {
 namespace {
 
-// In 16 bits the order of the additions and the rounding between them show.
+// Checks a + b + c. In 16 bits, the order of the additions and the rounding between them matter.
 void check_sum(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
   const std::vector<at::Tensor> leaves = {a.detach().requires_grad_(), b.detach().requires_grad_(),
                                           c.detach().requires_grad_()};
@@ -31,7 +31,7 @@ void check_sums_of_three(at::Device device) {
     for (const Sizes& sizes :
          {Sizes{1, 1}, Sizes{3, 7}, Sizes{700, 24}, Sizes{0, 8}, Sizes{1500, 1024}, Sizes{2, 3, 8}})
       check_sum(random(sizes), random(sizes), random(sizes));
-    // Where no pack may begin, with gaps, and of other sizes.
+    // These inputs begin where no pack may, have gaps, or have other sizes.
     const at::Tensor matrix = random({9, 40});
     check_sum(matrix.flatten().narrow(0, 3, 320), random({320}), random({320}));
     check_sum(matrix.narrow(1, 8, 16), random({9, 16}), random({9, 16}));
@@ -47,7 +47,7 @@ TEST(AddThree, OnCuda) {
   check_sums_of_three(at::kCUDA);
 }
 
-// Frozen inputs get no gradient.
+// Frozen inputs must get no gradient.
 TEST(AddThree, OfFrozenTensors) {
   for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
     if (device.is_cuda() && !has_gpu()) continue;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr at::ScalarType kTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
 
-// Against float64: no more than the rounding of float32 sums, and that of the result. Sums of random numbers
-// may cancel, so the bound is relative to the sum of magnitudes.
+// Compares with float64. The tolerance covers the rounding of float32 sums and of the result. Sums of random
+// numbers may cancel, so the bound is relative to the sum of magnitudes.
 void expect_sums(const at::Tensor& matrix, at::ScalarType dtype) {
   const at::Tensor found = column_sums(matrix, dtype);
   EXPECT_EQ(found.scalar_type(), dtype);
@@ -50,7 +50,7 @@ void check_sums(at::Device device) {
     }
 }
 
-// Rows with gaps, that begin where no pack may, and columns with gaps.
+// Checks rows with gaps that begin where no pack may, and columns with gaps.
 void check_views(at::Device device) {
   at::manual_seed(0);
   for (const at::ScalarType type : kTypes) {
@@ -63,7 +63,7 @@ void check_views(at::Device device) {
   }
 }
 
-// 16 bits could not hold the sums on the way: 300 ones in bfloat16 would be 256.
+// Intermediate sums do not fit into 16 bits: 300 ones in bfloat16 would give 256.
 void check_precision(at::Device device) {
   const at::Tensor ones = at::ones({5000, 40}, at::TensorOptions(device).dtype(at::kBFloat16));
   EXPECT_TRUE(column_sums(ones, at::kFloat).eq(5000).all().item<bool>());

@@ -5,7 +5,7 @@
 
 namespace dpo::ops {
 
-// |one - other| / |other|, by Euclidean norms in float64; NaN stays NaN, so it is below no tolerance.
+// Returns |one - other| / |other|, by Euclidean norms in float64. NaN stays NaN, so it fails every tolerance.
 inline double relative_error(const at::Tensor& one, const at::Tensor& other) {
   const at::Tensor exact = other.detach().to(at::kDouble);
   const double size = exact.norm().item<double>();

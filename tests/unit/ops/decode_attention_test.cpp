@@ -1,4 +1,4 @@
-// Attention of new tokens against softmax in float64, one sample and one head at a time.
+// Compares the attention of new tokens with softmax in float64, one sample and one head at a time.
 #include "ops/decode_attention.h"
 
 #include <string>
@@ -44,7 +44,7 @@ at::Tensor softmax_of(const at::Tensor& q, const DecodeKeys& keys, const Segment
   return out;
 }
 
-// `starts`: of the samples of three prompts.
+// `starts` are the starts of the samples of three prompts.
 void check_decoding(const DecodeCase& c, const std::vector<std::int32_t>& starts) {
   SCOPED_TRACE("samples " + std::to_string(starts.back()) + ", " + std::string(at::toString(c.type)));
   at::manual_seed(3);
@@ -68,8 +68,8 @@ void check_decoding(const DecodeCase& c, const std::vector<std::int32_t>& starts
 }
 
 void check_all_groups(const DecodeCase& c) {
-  check_decoding(c, {0, 1, 2, 3});  // one each
-  check_decoding(c, {0, 0, 1, 2});  // those of the first prompt have ended
+  check_decoding(c, {0, 1, 2, 3});  // one sample per prompt
+  check_decoding(c, {0, 0, 1, 2});  // the samples of the first prompt have ended
   check_decoding(c, {0, 1, 1, 1});
   check_decoding(c, {0, 2, 2, 5});
 }
@@ -86,7 +86,7 @@ TEST(DecodeAttention, OnCuda) {
   check_all_groups({at::kCUDA, at::kHalf, 2e-3});
 }
 
-// Products of such queries and keys are more than float16 holds before they are scaled.
+// Unscaled dot products of such queries and keys exceed the range of float16.
 TEST(DecodeAttention, OnCudaOfLargeQueriesAndKeys) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_all_groups({at::kCUDA, at::kHalf, 5e-3, 120});

@@ -18,7 +18,7 @@ TEST(Devices, TensorLibraryIsTheOneThatIsLoaded) {
   EXPECT_GE(library.threads, 1);
 }
 
-// at::parallel_for is compiled into this project, and without OpenMP it is a loop on one thread.
+// at::parallel_for is compiled into this project. Without OpenMP it would be a loop on one thread.
 TEST(Devices, LoopsAreDividedAmongTheThreadsOfLibTorch) {
   const int before = at::get_num_threads();
   at::set_num_threads(2);

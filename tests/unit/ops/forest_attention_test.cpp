@@ -44,7 +44,8 @@ struct Case {
   double soft_cap = 0;
 };
 
-// Ours in the case's precision against dense attention in float64 over the same, rounded, inputs.
+// Compares our attention in the case's precision with dense attention in float64 over the same rounded
+// inputs.
 void check_attention(const Case& c, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim,
                      unsigned seed) {
   std::mt19937 random(seed);
@@ -79,7 +80,7 @@ void check_many(const Case& c) {
 
 TEST(ForestAttention, EqualsDenseAttentionInFloat32) { check_many({at::kCPU, at::kFloat, 1e-5}); }
 TEST(ForestAttention, EqualsDenseAttentionInFloat64) { check_many({at::kCPU, at::kDouble, 1e-12}); }
-// Longer than the queries that are computed at a time.
+// The texts are longer than the number of queries that are computed at a time.
 TEST(ForestAttention, EqualsDenseAttentionOfLongTexts) { check_many({at::kCPU, at::kFloat, 1e-5, 9}); }
 TEST(ForestAttention, IsCloseInBfloat16) { check_many({at::kCPU, at::kBFloat16, 1e-2}); }
 TEST(ForestAttention, IsCloseInFloat16) { check_many({at::kCPU, at::kHalf, 2e-3}); }
@@ -116,7 +117,7 @@ TEST(ForestAttention, OnCudaInFloat16) {
   check_many({at::kCUDA, at::kHalf, 2e-3});
 }
 
-// Queries, keys and values in one matrix, as layers have them, so that the gradients are too.
+// Keeps queries, keys and values in one matrix, as layers do, so that their gradients are in one matrix too.
 void check_trees(at::Device device, const QkvLayout& shape, unsigned seed) {
   std::mt19937 random(seed);
   const Forest forest = random_forest(random, device, 1 + static_cast<int>(seed % 6), /*stretch=*/9, 0);
@@ -127,7 +128,7 @@ void check_trees(at::Device device, const QkvLayout& shape, unsigned seed) {
   const at::Tensor grad = at::randn({tokens, shape.heads, shape.head_dim}, options);
   const at::Tensor angles = at::randn({tokens, shape.head_dim / 4}, options.dtype(at::kFloat));
   const AttentionOptions attention{1 / std::sqrt(static_cast<double>(shape.head_dim))};
-  // A GPU rotates in place, so it gets a copy.
+  // On a GPU the rotation is in place, so it gets a copy.
   const auto attend = [&](const at::Tensor& product, bool dense) {
     const Heads heads = rotated_heads(product.clone(), shape, {angles.cos(), angles.sin(), false});
     return dense ? dense_attention(heads.q, heads.k, heads.v, forest.allowed, attention)
@@ -156,7 +157,7 @@ TEST(ForestAttention, OnCudaOfHeadsInOneMatrix) {
   check_trees(at::kCUDA);
 }
 
-// Without trees, and with one without tokens.
+// Checks no trees, and one tree without tokens.
 void check_empty(at::Device device, at::ScalarType dtype, std::int64_t head_dim) {
   for (const std::vector<std::int32_t>& starts : {std::vector<std::int32_t>{0}, {0, 0}}) {
     const auto layout = std::make_shared<const ForestLayout>(make_layout(starts, starts, starts, device));
@@ -179,7 +180,7 @@ TEST(ForestAttention, OfAnEmptyForest) {
   EXPECT_TRUE(make_tree_tiles({0, 0, 0}, {0, 0}, {0, 0}).query_tiles.empty());
 }
 
-// The kernels over trees themselves: forest_attention() would compute the same without them.
+// Calls the tree kernels directly, because forest_attention() would compute the same result without them.
 class TreeKernels : public testing::Test {
  protected:
   void SetUp() override {
@@ -189,7 +190,7 @@ class TreeKernels : public testing::Test {
   }
 };
 
-// Gradients as autograd has them of dense attention over the same, rounded, inputs.
+// Compares with autograd's gradients of dense attention over the same rounded inputs.
 void expect_close(const AttentionOutput& found, const AttentionGradients& gradients, const Heads& heads,
                   const at::Tensor& grad, const at::Tensor& allowed, const AttentionOptions& options) {
   const auto exact = [](const at::Tensor& x) { return x.detach().to(at::kDouble).requires_grad_(); };
@@ -271,7 +272,8 @@ TEST_F(TreeKernels, LeaveOtherCallsToLibTorch) {
 
 TEST_F(TreeKernels, DoNothingForAnEmptyForest) { check_empty(at::kCUDA, at::kBFloat16, 64); }
 
-// Long enough that gradients are sums over many tiles, those of keys and values over four heads too.
+// The sequence is long enough that gradients are sums over many tiles, and those of keys and values also over
+// four heads.
 TEST(ForestAttention, OnCudaGivesTheSameBitsEveryTime) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   const std::vector<std::int32_t> prompts{0, 2000}, branches{0, 1200}, sequences{0, 2000, 2500, 2600, 3200};

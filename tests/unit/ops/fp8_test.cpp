@@ -29,7 +29,7 @@ class Fp8 : public testing::TestWithParam<at::DeviceType> {
   }
   at::TensorOptions options() const { return at::TensorOptions().device(GetParam()).dtype(at::kBFloat16); }
 
-  // Rows of very different magnitudes, as activations and gradients have them.
+  // Returns rows of very different magnitudes, like those of activations and gradients.
   at::Tensor rows(std::int64_t count, std::int64_t columns) const {
     return at::randn({count, columns}, options()) * at::randn({count, 1}, options()).mul_(4).exp_();
   }
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(On, Fp8, testing::Values(at::kCPU, at::kCUDA),
 
 at::Tensor bytes_of(const Fp8Matrix& matrix) { return matrix.codes.view(at::kByte).cpu(); }
 
-// By LibTorch's conversion on the CPU. The sizes are not multiples of what a kernel's block takes.
+// Compares with LibTorch's conversion on the CPU. The sizes are not multiples of a kernel's block.
 TEST_P(Fp8, CodesAreThoseOfLibTorch) {
   for (const auto& [count, columns] : {std::pair{1, 16}, {16, 16}, {48, 80}, {144, 2064}, {272, 4096}}) {
     const at::Tensor matrix = rows(count, columns), host = matrix.cpu().to(at::kFloat);
@@ -76,9 +76,9 @@ TEST_P(Fp8, ZerosStayZerosAndWhatIsNotFiniteIsSeen) {
   EXPECT_TRUE(product.slice(0, 2).isnan().all().item<bool>());
 }
 
-// Each number of a product is off by at most 2^-4 of itself (half a step of 3 bits of mantissa), or by half
-// the least e4m3, 2^-10, times its row's scale; and the result is rounded to bfloat16. `fast` sums with about
-// 14 bits.
+// Each number of a matmul is off by at most 2^-4 of itself (half a step of 3 bits of mantissa), or by half
+// the least e4m3, 2^-10, times its row's scale. The result is rounded to bfloat16. `fast` sums with about 14
+// bits.
 void expect_product(const at::Tensor& y, const at::Tensor& a, const at::Tensor& b) {
   const auto error_of = [](const at::Tensor& rows) {
     const at::Tensor scales = rows.abs().amax(1, true) / 448;
@@ -90,9 +90,9 @@ void expect_product(const at::Tensor& y, const at::Tensor& a, const at::Tensor& 
   const at::Tensor bound = of_x.mm(w.abs().t()) + x.abs().mm(of_w.t()) + of_x.mm(of_w.t()) + all / 256 +
                            all * std::ldexp(1.0, -10);
   EXPECT_TRUE((y.to(at::kDouble) - exact).abs().le(bound).all().item<bool>());
-  // The bound is for the worst signs: errors of many summands mostly cancel.
+  // The bound holds for the worst signs. Errors of many summands mostly cancel.
   EXPECT_LT(((y.to(at::kDouble) - exact) / all).abs().mean().item<double>(), 0.03);
-  EXPECT_GT(((y.to(at::kDouble) - exact) / all).abs().mean().item<double>(), 1e-4);  // it is in 8 bits
+  EXPECT_GT(((y.to(at::kDouble) - exact) / all).abs().mean().item<double>(), 1e-4);  // 8 bits were used
 }
 
 struct Fp8Problem {
@@ -115,7 +115,7 @@ TEST_P(Fp8, LinearIsNearFloat64InBothDirections) {
     const at::Tensor y = linear(p.x, p.weight, p.bias, transposed, p.sum, /*fp8=*/true);
     const std::vector<at::Tensor> found = p.gradients_of(y);
     expect_product(found[0], p.grad, matrix.t());
-    // The gradients of weight and bias are those of the plain product, to the bit.
+    // The gradients of weight and bias must equal those of the plain matmul to the bit.
     const std::vector<at::Tensor> plain =
         p.gradients_of(linear(p.x, p.weight, p.bias, transposed, p.sum, /*fp8=*/false));
     EXPECT_FALSE(at::equal(found[0], plain[0]));
@@ -131,7 +131,7 @@ TEST_P(Fp8, TheBiasIsAdded) {
   EXPECT_LT(relative_error(with, without.to(at::kFloat) + bias.to(at::kFloat)), 1e-2);
 }
 
-// The weight's gradient goes to the sum, and a frozen weight has none, but passes that of x on.
+// The weight's gradient is added to the sum. A frozen weight has no gradient, but still passes that of x on.
 TEST_P(Fp8, LinearAddsToTheSumAndKnowsFrozenWeights) {
   const Fp8Problem p{rows(9, 32).requires_grad_(), rows(48, 32).requires_grad_(),
                      at::randn({48}, options()).requires_grad_(), rows(9, 48)};
@@ -144,7 +144,7 @@ TEST_P(Fp8, LinearAddsToTheSumAndKnowsFrozenWeights) {
   EXPECT_TRUE(at::equal(torch::autograd::grad({y}, {p.x}, {p.grad})[0], found[0]));
 }
 
-// 16 must divide both sizes; otherwise the product is the plain one.
+// 16 must divide both sizes. Otherwise, the plain matmul is used.
 TEST_P(Fp8, OtherSizesAreNotInFp8) {
   for (const auto& [out, in] : {std::pair{40, 32}, {32, 40}}) {
     const at::Tensor x = rows(7, in), weight = rows(out, in);
@@ -153,7 +153,7 @@ TEST_P(Fp8, OtherSizesAreNotInFp8) {
   }
 }
 
-// A scale belongs to one row, so codes do not depend on what else is in the batch.
+// Each row has its own scale, so codes do not depend on the other rows of the batch.
 TEST_P(Fp8, RowsDoNotDependOnEachOther) {
   const at::Tensor x = rows(70, 272), weight = rows(144, 272);
   const Fp8Matrix whole = fp8_rows(x), first = fp8_rows(x.slice(0, 0, 31)), last = fp8_rows(x.slice(0, 31));
@@ -162,7 +162,7 @@ TEST_P(Fp8, RowsDoNotDependOnEachOther) {
   const at::Tensor y = linear(x, weight, {}, false, nullptr, true);
   const at::Tensor parts = at::cat({linear(x.slice(0, 0, 31), weight, {}, false, nullptr, true),
                                     linear(x.slice(0, 31), weight, {}, false, nullptr, true)});
-  // Products of other shapes may add up in another order.
+  // Matmuls of other shapes may sum in another order.
   EXPECT_LT(relative_error(parts, y), 1e-3);
 }
 

@@ -14,7 +14,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 double normal_density(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI); }
 
-// A quarter of the distance between 16-bit numbers near x: of bfloat16, and of float16.
+// These return a quarter of the distance between 16-bit numbers near x.
 double bfloat16_bound(double x) { return std::abs(x) * 0x1p-10; }
 double float16_bound(double x) { return std::abs(x) * 0x1p-13; }
 
@@ -27,7 +27,7 @@ TEST(FastGelu, IsTheNormalDistributionsWithin2e7) {
   for_numbers(-40, 40, [](float x) { ASSERT_NEAR(fast_normal_cdf(x), normal_cdf(x), 2e-7) << x; });
 }
 
-// Much nearer than the rounding that follows, also where results are small.
+// The error must be much smaller than the rounding that follows, even where results are small.
 TEST(FastGelu, HasTheValuesOfGelu) {
   for_numbers(-40, 40, [](float x) {
     const double exact = x * normal_cdf(x);
@@ -38,7 +38,7 @@ TEST(FastGelu, HasTheValuesOfGelu) {
   });
 }
 
-// It is 0 at -0.75, where no relative bound holds.
+// The derivative is 0 at -0.75, where no relative bound holds.
 TEST(FastGelu, HasTheDerivativeOfGelu) {
   for_numbers(-40, 40, [](float x) {
     const double exact = normal_cdf(x) + x * normal_density(x);

@@ -12,7 +12,7 @@
 namespace dpo::ops {
 namespace {
 
-// Group by group in float64.
+// Computes each group in float64.
 at::Tensor expected_products(const at::Tensor& x, const at::Tensor& weights, const std::vector<int>& ends) {
   std::vector<at::Tensor> parts;
   int begin = 0;
@@ -24,8 +24,8 @@ at::Tensor expected_products(const at::Tensor& x, const at::Tensor& weights, con
   return at::cat(parts);
 }
 
-// Groups without rows at the beginning, in the middle and at the end; matrices with and without gaps between
-// them, as in a block's flat buffer.
+// Checks groups without rows at the beginning, in the middle and at the end, and matrices with and without
+// gaps between them, as in a block's flat buffer.
 void check_grouped_linear(at::Device device, at::ScalarType dtype, double tolerance) {
   const std::vector<int> ends = {0, 5, 5, 6, 29, 29};
   const auto options = at::TensorOptions().device(device).dtype(dtype);

@@ -33,7 +33,7 @@ class HeadRows : public testing::TestWithParam<at::DeviceType> {
 INSTANTIATE_TEST_SUITE_P(On, HeadRows, testing::Values(at::kCPU, at::kCUDA),
                          [](const auto& of) { return c10::DeviceTypeName(of.param); });
 
-// Random logits of kRows rows, and what belongs to them.
+// Random logits of kRows rows, with their targets and scales.
 struct Rows {
   at::Tensor logits, targets, scale;
 
@@ -42,7 +42,7 @@ struct Rows {
         targets(at::randint(vocabulary, {kRows}, at::kLong).to(device)),
         scale(at::randn({kRows}).to(device)) {}
 
-  // In float64.
+  // Computes in float64.
   at::Tensor exact_log_softmax(double cap = 0) const {
     return at::log_softmax(capped(logits.to(at::kDouble), cap), 1);
   }
@@ -56,11 +56,11 @@ struct Rows {
 
 double most(const at::Tensor& difference) { return difference.abs().max().item<double>(); }
 
-// Of the largest number to bfloat16, and a little.
+// Returns slightly more than the rounding of the largest number to bfloat16.
 double rounding_of(const at::Tensor& exact) { return 1.1 / 256 * most(exact) + 1e-6; }
 
-// Sizes around the widths of the loops, so that rows begin at any address; logits from close together to far
-// apart, where the rounding of the logarithm to float32 is what limits the rest.
+// The sizes are around the widths of the loops, so that rows begin at any address. The logits are from close
+// together to far apart, where the rounding of the logarithm to float32 limits the accuracy.
 TEST_P(HeadRows, AreLogSoftmaxAndItsGradient) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const std::int64_t vocabulary : {1, 2, 15, 16, 17, 1023, 1024, 1025, 5000, 40'003})
@@ -92,7 +92,7 @@ TEST_P(HeadRows, HaveAnEntropy) {
     }
 }
 
-// With logits up to several times the cap.
+// The logits are up to several times the cap.
 TEST_P(HeadRows, AreCapped) {
   constexpr double kCap = 5;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
@@ -125,7 +125,8 @@ TEST_P(HeadRows, NanStaysNan) {
     }
 }
 
-// What ranks compute of their shards, combined, is what one computes of the whole vocabulary.
+// Checks that the results that ranks compute from their shards, combined, equal those that one rank computes
+// from the whole vocabulary.
 void check_shards(at::Device where, at::ScalarType type, double tolerance) {
   constexpr std::int64_t kFirst = 60, kAll = 100;
   const Rows rows(where, type, kAll, 1);

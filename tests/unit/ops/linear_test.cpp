@@ -43,7 +43,7 @@ struct LinearProblem {
   }
 };
 
-// A tensor, and others with a sum: of the weight's dtype and of float32, replaced first and then added to.
+// Checks a sum of the weight's dtype and of float32, which is first replaced and then added to.
 TEST_P(Linear, AddsTheGradientOfItsWeightToTheSum) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const at::ScalarType sum_type : {at::kFloat, type})
@@ -60,7 +60,7 @@ TEST_P(Linear, AddsTheGradientOfItsWeightToTheSum) {
             return problem.gradients_of(y);
           };
           const double tolerance = type == at::kFloat ? 1e-5 : 1e-2;
-          std::vector<at::Tensor> found = run();  // without a tensor it is autograd's
+          std::vector<at::Tensor> found = run();  // without a tensor, autograd computes it
           for (std::size_t i = 0; i < expected.size(); ++i)
             EXPECT_LT(relative_error(found[i], expected[i]), tolerance);
 
@@ -79,7 +79,8 @@ TEST_P(Linear, AddsTheGradientOfItsWeightToTheSum) {
         }
 }
 
-// Several sums at a time are those of each: first and further summands, dense or not, and none.
+// Checks that adding to several sums at a time equals adding to each: first and further summands, dense or
+// not, and none.
 void check_add_each(const at::TensorOptions& options, at::ScalarType dtype) {
   std::vector<at::Tensor> gradients, expected, found;
   std::vector<GradientSum> sums;
@@ -95,7 +96,7 @@ void check_add_each(const at::TensorOptions& options, at::ScalarType dtype) {
         GradientSum{expected.back(), std::make_shared<bool>(overwrite)}.add(gradient);
       }
     }
-  gradients.emplace_back();  // not defined
+  gradients.emplace_back();  // undefined
   expected.push_back(at::ones({4}, options.dtype(dtype)));
   found.push_back(expected.back().clone());
   sums.push_back({found.back(), std::make_shared<bool>(true)});
@@ -114,7 +115,7 @@ TEST(GradientSum, OnCudaAddsToEach) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) check_add_each(at::kCUDA, dtype);
 }
 
-// Gradients may be reduced in fewer bits than they are computed in.
+// Gradients may be reduced in a lower precision than they are computed in.
 TEST(GradientSum, TakesProductsOfAnyDtype) {
   for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
     if (device.is_cuda() && !has_gpu()) continue;

@@ -56,7 +56,7 @@ Problem make_problem(at::Device device, at::ScalarType dtype, bool with_bias, bo
   return problem;
 }
 
-// All rows at once, in float64, by autograd.
+// Computes all rows at once, in float64, with autograd.
 struct Expected {
   at::Tensor scores, entropy, hidden, matrix, bias;
 };
@@ -153,7 +153,7 @@ std::int64_t most_bytes(const std::function<void()>& work) {
   return allocations->most();
 }
 
-// A response much longer than a chunk needs the memory of a chunk.
+// A response much longer than a chunk needs only the memory of a chunk.
 TEST(LogProbs, OfALongResponseKeepFewLogits) {
   constexpr std::int64_t kTokens = 4000, kVocabulary = 5000, kHidden = 4, kChunk = 50;
   const ResponseRows one = rows_of({0, kTokens}, at::kCPU);
@@ -168,14 +168,14 @@ TEST(LogProbs, OfALongResponseKeepFewLogits) {
       score_responses_backward(input, scores.lse, at::ones({1}), sums);
     });
     EXPECT_LT(most, 10 * kLogits + kTheRest) << type;
-    EXPECT_GT(most, kLogits / 4);  // it counts
+    EXPECT_GT(most, kLogits / 4);  // the allocations are counted
     const std::int64_t at_once =
         most_bytes([&] { score_responses_and_backward(input, {.entropy = true}, at::ones({1}), sums); });
     EXPECT_LT(at_once, 10 * kLogits + kTheRest) << type;
   }
 }
 
-// With many chunks, sums in 16 bits would lose most of what each adds.
+// With many chunks, sums in 16 bits would lose most of each summand.
 TEST(LogProbs, SumTheirGradientOverChunksInFloat32) {
   constexpr std::int64_t kTokens = 2048, kVocabulary = 16, kHidden = 8;
   const ResponseRows one = rows_of({0, kTokens}, at::kCPU);

@@ -9,8 +9,8 @@
 
 namespace dpo::ops {
 
-// Every upper half of a finite float32 number with lower halves at and around the middle: the halves of those
-// in the middle go to the even neighbour, above or below.
+// Returns every upper half of a finite float32 number with lower halves at and around the middle. Numbers in
+// the middle round to the even neighbour, above or below.
 inline at::Tensor numbers_near_ties() {
   std::vector<float> numbers;
   for (std::uint32_t upper = 0; upper < 0x10000; ++upper)

@@ -10,7 +10,7 @@
 namespace dpo::ops {
 namespace {
 
-// As on paper.
+// Computes the textbook formula.
 at::Tensor expected_norm(const at::Tensor& x, const NormWeights& norm, const NormOptions& options) {
   const at::Tensor centred = options.is_layer_norm ? x - x.mean(-1, true) : x;
   const at::Tensor scale = (centred.square().mean(-1, true) + options.epsilon).rsqrt();
@@ -24,7 +24,7 @@ struct NormCase {
   double weight_offset;
 };
 
-// Values and gradients of the sum and of every norm, against float64.
+// Compares values and gradients of the sum and of every norm with float64.
 void check_norm(at::Device device, at::ScalarType dtype, std::int64_t rows, std::int64_t width, NormCase c,
                 double tolerance) {
   std::vector<at::Tensor> leaves, wide_leaves;
@@ -68,12 +68,12 @@ void check_norm(at::Device device, at::ScalarType dtype, std::int64_t rows, std:
 
 void check_norms(at::Device device, at::ScalarType dtype, double tolerance) {
   at::manual_seed(0);  // gradients of weights may happen to add up to nearly nothing
-  for (const std::int64_t width : {1, 7, 64, 328, 768, 2560, 5120})  // 7: no multiple of a pack
+  for (const std::int64_t width : {1, 7, 64, 328, 768, 2560, 5120})  // 7 is no multiple of a pack
     for (const std::int64_t rows : {1, 37, 1100})
       for (const NormCase& c : {NormCase{true, false, true, 2, 0}, NormCase{true, true, true, 1, 0},
                                 NormCase{true, false, false, 1, 0}, NormCase{false, true, false, 1, 0},
                                 NormCase{false, false, false, 1, 1}, NormCase{false, true, false, 2, 0}})
-        if (width > 1 || !c.is_layer_norm)  // whose norm would be 0
+        if (width > 1 || !c.is_layer_norm)  // a layer norm of width 1 is always 0
           check_norm(device, dtype, rows, width, c, tolerance);
 }
 

@@ -25,7 +25,7 @@ at::Tensor random_matrix(std::int64_t rows, std::int64_t columns, const at::Tens
   return at::randn({rows, columns}, options.dtype(at::kFloat)).to(options.dtype());
 }
 
-// Against float64: the rounding of the result, and float32 sums.
+// Compares with float64. The tolerance covers the rounding of the result, and float32 sums.
 void expect_product(const at::Tensor& found, const at::Tensor& expected) {
   ASSERT_EQ(found.sizes(), expected.sizes());
   const double rounding = found.scalar_type() == at::kFloat  ? 0
@@ -48,7 +48,7 @@ void check_linear(const ProductSizes& sizes, const at::TensorOptions& options) {
   EXPECT_TRUE(product(x, weight, bias, false).equal(first)) << "other bits the second time";
 }
 
-// Into a sum in float32 on a GPU, as the gradient of a weight: a^T b.
+// Adds a^T b to a float32 sum on a GPU, as for the gradient of a weight.
 void check_into(const ProductSizes& sizes, const at::TensorOptions& options) {
   const at::Tensor a = random_matrix(sizes.inner, sizes.rows, options),
                    b = random_matrix(sizes.inner, sizes.columns, options);
@@ -87,7 +87,7 @@ struct ProductOperands {
   at::ScalarType out_type = at::kBFloat16;
 };
 
-// The second matrix is transposed, as weights of nn.Linear are in the forward pass.
+// Transposes the second matrix, as weights of nn.Linear are in the forward pass.
 ProductOperands random_operands(const ProductSizes& sizes) {
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
   return {random_matrix(sizes.rows, sizes.inner, options),
@@ -102,13 +102,13 @@ void usual_product(at::Tensor& out, const ProductOperands& in) {
     at::mm_out(out, in.a, in.b, out.scalar_type());
 }
 
-// Takes much longer than a product, which loses against any algorithm then, and changes nothing.
+// Takes much longer than a matmul, so that any algorithm beats LibTorch's matmul, and changes nothing.
 void take_time(at::Tensor& out) {
   for (int i = 0; i < 20; ++i) out.mul_(2).mul_(0.5);
 }
 
-// Whether one of cuBLASLt's algorithms is used after many calls, if LibTorch's product is followed by `more`.
-// All results must have the same bits.
+// Returns true if one of cuBLASLt's algorithms is used after many calls, when LibTorch's matmul is followed
+// by `more`. All results must have the same bits.
 bool is_chosen(const ProductOperands& in, const std::function<void(at::Tensor&)>& more = take_time) {
   at::Tensor out = at::zeros({in.a.size(0), in.b.size(1)}, in.a.options().dtype(in.out_type));
   const auto usual = [&] {
@@ -146,7 +146,7 @@ TEST_F(ProductAlgorithms, AreChosenByTimeAmongThoseWithTheSameBits) {
   EXPECT_TRUE(is_chosen(in));
 }
 
-// As gradients of inputs and of weights, and parts of wider matrices.
+// Covers the layouts for gradients of inputs and of weights, and parts of wider matrices.
 TEST_F(ProductAlgorithms, AreChosenForAnyLayout) {
   ProductOperands in = random_operands({4096, 1536, 1024});
   in.b = in.b.contiguous();
@@ -170,7 +170,7 @@ TEST_F(ProductAlgorithms, WithOtherBitsAreNotChosen) {
   EXPECT_FALSE(is_chosen(random_operands({4096, 1024, 768}), change));
 }
 
-// Every algorithm multiplies zeros to the same bits.
+// Every algorithm gives the same bits for zeros.
 TEST_F(ProductAlgorithms, AreNotChosenByZerosOrFewResults) {
   ProductOperands in = random_operands({4096, 1024, 1280});
   in.a.narrow(0, 256, 4096 - 256).zero_();
@@ -178,7 +178,7 @@ TEST_F(ProductAlgorithms, AreNotChosenByZerosOrFewResults) {
   EXPECT_FALSE(is_chosen(random_operands({512, 1024, 1280})));
 }
 
-// Those that LibTorch refuses or copies.
+// LibTorch rejects or copies these operands.
 TEST_F(ProductAlgorithms, LeaveUnusualOperandsToLibTorch) {
   ProductOperands in = random_operands({2048, 2048, 512});
   EXPECT_TRUE(is_chosen(in));
@@ -194,7 +194,7 @@ TEST_F(ProductAlgorithms, LeaveUnusualOperandsToLibTorch) {
   EXPECT_FALSE(takes(in.a, in.b, at::zeros({1}, in.a.options())));
 }
 
-// Parts of wider matrices, and of rows that begin where no load of 16 bytes may.
+// Uses parts of wider matrices, and rows that begin where no load of 16 bytes may.
 TEST(Product, OnCudaOfViews) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   at::manual_seed(0);

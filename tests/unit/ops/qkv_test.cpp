@@ -12,7 +12,7 @@
 namespace dpo::ops {
 namespace {
 
-// Heads [tokens, count, head_dim] from column `begin` on, `distance` columns apart.
+// Returns heads [tokens, count, head_dim] from column `begin` on, `distance` columns apart.
 at::Tensor heads_at(const at::Tensor& qkv, std::int64_t begin, std::int64_t count, std::int64_t distance,
                     std::int64_t head_dim) {
   std::vector<at::Tensor> heads;
@@ -65,7 +65,7 @@ void check_all_heads(const at::TensorOptions& options, double tolerance) {
         check_heads(options, layout, pairs, interleaved, tolerance);
 }
 
-// As in real models, and pairs that fill no pack of 16 bytes.
+// Checks layouts of real models, and pairs that do not fill a pack of 16 bytes.
 void check_more_heads(const at::TensorOptions& options, double tolerance) {
   for (const QkvLayout& layout :
        {QkvLayout{32, 32, 80, true}, QkvLayout{5, 1, 96, false}, QkvLayout{3, 3, 22, true},

@@ -15,11 +15,12 @@ namespace dpo::ops {
 
 struct Forest {
   std::shared_ptr<const ForestLayout> layout;
-  at::Tensor allowed;  // bool [tokens, tokens]: what the query of a row may look at
+  at::Tensor allowed;  // bool [tokens, tokens]: whether the query of a row may attend to the key of a column
 };
 
-// Trees of 0 to 8 responses; some forests have no prompts. A prompt has up to 12 tokens and a response up to
-// 20, or `stretch` times as many; some have none, and some about 16, 32 or 64, as the kernels' tiles have.
+// Returns trees of 0 to 8 responses; some forests have no prompts. A prompt has up to 12 tokens and a
+// response up to 20, or `stretch` times as many. Some have none, and some about 16, 32 or 64, the sizes of
+// the kernels' tiles.
 inline Forest random_forest(std::mt19937& random, at::Device device, int trees, int stretch,
                             std::int64_t window) {
   const auto draw = [&random](int low, int high) { return std::uniform_int_distribution(low, high)(random); };

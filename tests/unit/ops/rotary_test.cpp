@@ -14,7 +14,7 @@
 namespace dpo::ops {
 namespace {
 
-// As on paper: the pair (a, b) becomes (a cos - b sin, a sin + b cos).
+// Computes the textbook formula: the pair (a, b) becomes (a cos - b sin, a sin + b cos).
 at::Tensor expected_rotation(const at::Tensor& x, const at::Tensor& angles, bool interleaved) {
   at::Tensor out = x.clone();
   const std::int64_t count = angles.size(1);

@@ -17,7 +17,7 @@
 namespace dpo::ops {
 namespace {
 
-// A frequent one, many that come up once, and none at all.
+// Returns row numbers: a frequent one, many that occur once, and some that never occur.
 std::vector<std::int32_t> random_numbers(std::int32_t rows, std::size_t count) {
   std::mt19937 random(count);
   std::vector<std::int32_t> numbers(count);
@@ -67,7 +67,7 @@ struct Selection {
     return at::zeros(matrix.sizes(), matrix.options().dtype(at::kDouble))
         .index_add_(0, numbers, gradient.to(at::kDouble));
   }
-  // Undefined where it is added to the sum.
+  // Returns an undefined gradient if it was added to the sum.
   at::Tensor gradient_with(const std::shared_ptr<GradientSum>& sum) const {
     const at::Tensor selected = select_rows(matrix, numbers, sums, sum);
     EXPECT_TRUE(selected.equal(at::embedding(matrix, numbers)));
@@ -108,7 +108,7 @@ TEST(RowSums, OnCuda) {
   }
 }
 
-// Of 16 bits the sums are added in float32 and rounded once.
+// For 16-bit gradients, the sums are computed in float32 and rounded once.
 TEST(RowSums, OnCudaAreRoundedOnce) {
   if (!has_gpu() || !fused::has_kernels()) GTEST_SKIP() << "no GPU, or no kernels of our own";
   const Selection selection(at::kCUDA, at::kBFloat16, 300, 64, 5000);

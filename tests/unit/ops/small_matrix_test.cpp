@@ -25,7 +25,7 @@ std::vector<int> bytes_in(const at::Tensor& tensor) {
   return {host.const_data_ptr<int>(), host.const_data_ptr<int>() + host.numel()};
 }
 
-// Both blocks have the same scale, which is then exact.
+// Both blocks have the same scale, so it is exact.
 TEST(SmallMatrix, CodesOfNf4) {
   at::Tensor matrix = at::zeros({2, 64});
   matrix[0][0] = -2.0;
@@ -60,8 +60,8 @@ TEST(SmallMatrix, CodesOfRows) {
   EXPECT_EQ(fp8.scales[0].item<float>(), 1.0F);
 }
 
-// The largest error is half the distance between two levels, times the scale: of nf4 0.152, and a little for
-// the rounding of the scale and of the value. The mean error shows only where there are many elements.
+// The largest error is half the distance between two levels, times the scale: 0.152 for nf4, and slightly
+// more for the rounding of the scale and of the value. The mean error is checked only for many elements.
 TEST(SmallMatrix, IsNearTheMatrix) {
   struct Bounds {
     SmallDtype dtype;
@@ -79,7 +79,7 @@ TEST(SmallMatrix, IsNearTheMatrix) {
         if (columns > 1) {
           EXPECT_LT(relative_error(values, matrix), mean);
         }
-        if (dtype == SmallDtype::nf4) continue;  // whose scales are rounded too
+        if (dtype == SmallDtype::nf4) continue;  // its scales are rounded too
         EXPECT_LT(relative_error(values_of(to_small(values, dtype), matrix), values), 1e-6);
       }
 }
@@ -98,7 +98,7 @@ TEST(SmallMatrix, OfZeros) {
   }
 }
 
-// A matrix is quantized in pieces; more than one here.
+// A matrix is quantized in pieces. This one has more than one.
 TEST(SmallMatrix, OfManyElements) {
   const at::Tensor matrix = at::randn({4097, 4100});
   const SmallMatrix nf4 = to_small(matrix, SmallDtype::nf4);
@@ -119,10 +119,10 @@ struct SelectedPart {
   std::vector<std::int64_t> shape;
   std::int64_t dimension;
   std::vector<Slice> slices;
-  std::int64_t block;  // of nf4
+  std::int64_t block;  // for nf4
 };
 
-// Rows that begin and end within blocks, columns of one row that do, and odd numbers of elements.
+// Rows and columns of one row that begin and end within blocks, and odd numbers of elements.
 const SelectedPart kSelected[] = {{{256, 192}, 0, {{64, 32}}, 64},
                                   {{256, 192}, 1, {{128, 64}}, 64},
                                   {{300, 128}, 0, {{0, 5}, {100, 7}, {299, 1}}, 64},
@@ -144,7 +144,7 @@ TEST(SmallMatrix, PartsHaveTheValuesOfTheWhole) {
       EXPECT_EQ(found.codes.numel(), (expected.numel() + 1) / 2);
       EXPECT_EQ(found.scales.numel(), expected.numel() / part.block);
       if (matrix.numel() < kNf4Block) continue;
-      // Scales of the part alone would be others.
+      // Scales of the part alone would differ.
       const at::Tensor own = select_values(matrix, part.dimension, part.slices);
       EXPECT_FALSE(at::equal(values_of(to_small(own, dtype), own), expected));
     }
@@ -164,11 +164,11 @@ TEST(SmallMatrix, PartsOnAGpuHaveTheSameBits) {
       }
 }
 
-// Without scales of 8 bits, as bitsandbytes does it without double quantization.
+// Returns nf4 without 8-bit scales, as bitsandbytes has it without double quantization.
 SmallMatrix with_plain_scales(SmallMatrix nf4, const at::Tensor& scales) {
   nf4.scales = scales;
   nf4.nested = at::Tensor();
-  nf4.offset = 7;  // has no meaning then
+  nf4.offset = 7;  // unused in this format
   return nf4;
 }
 

@@ -55,7 +55,7 @@ TEST(SplitFloats, OfAPart) {
                              exact.narrow(0, 24, 32).clone()));
 }
 
-// The loops of a CPU, which have the arithmetic of our kernels, and LibTorch's operators.
+// Compares the CPU's loops, which have the arithmetic of our kernels, with LibTorch's operators.
 TEST(SplitFloats, ByOperatorsAreTheSame) {
   const at::Tensor exact = numbers_near_ties();
   const Parts parts = parts_of(exact);

@@ -31,7 +31,7 @@ std::int32_t token_in(const cuda::TreeTile& tile, std::int32_t number) {
   return number < tile.prompt_tokens ? tile.prompt + number : tile.responses + number - tile.prompt_tokens;
 }
 
-// Every pair of a query and a key that it sees is in a tile of each.
+// Every pair of a query and a visible key must be in one tile of queries and one tile of keys.
 TEST(TreeTiles, HaveAllPairs) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -59,8 +59,8 @@ TEST(TreeTiles, HaveAllPairs) {
   }
 }
 
-// After a short tree a sequence of 1,100 tokens: its last tile of queries meets the most keys, its first tile
-// of keys the most queries. Tiles with less than half as much work come later.
+// A short tree is followed by a sequence of 1,100 tokens. The sequence's last tile of queries has the most
+// keys, and its first tile of keys the most queries. Tiles with less than half as much work come later.
 TEST(TreeTiles, WithMuchWorkComeFirst) {
   const TreeTiles made = make_tree_tiles({0, 10, 110, 130, 1130}, {0, 20, 1020}, {0, 10, 110});
   const auto work_of_queries = [](const cuda::TreeTile& tile) {

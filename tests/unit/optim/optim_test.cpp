@@ -58,7 +58,7 @@ TEST(Clip, ScalesDownWhatIsTooLongAndNothingElse) {
   EXPECT_NEAR(clip_factor(norm, 1) * norm, 1, 1e-5);
 }
 
-// A step with a scale and a copy is one with scaled gradients, after which the weights are copied.
+// A step with a scale and a copy must equal one with scaled gradients, after which the weights are copied.
 TEST(Optimizer, ScalesGradientsAndWritesTheCopy) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const Kind kind : config::all_choices<Kind>()) {
@@ -85,7 +85,7 @@ TEST(Clip, NormOfManyNumbersIsExact) {
       1e-12);
 }
 
-// The kernels of the CUDA part against LibTorch's operators on the CPU, whose bits parity.optim checks.
+// Compares the CUDA kernels with LibTorch's operators on the CPU, whose bits parity.optim checks.
 TEST(Optimizer, StepsOnCudaAsOnTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   const OptimizerSettings defaults, own{std::pair(0.4, 0.95), 1e-3, 0.2};
@@ -144,7 +144,7 @@ TEST(StochasticRound, GivesTheSameBitsForASeed) {
   EXPECT_FALSE(one.equal(other));
 }
 
-// Rounding to nearest loses updates far below bfloat16's resolution; stochastic rounding keeps them on
+// Rounding to nearest loses updates far below bfloat16's resolution. Stochastic rounding keeps them on
 // average.
 TEST(Optimizer, SmallUpdatesOfSixteenBitWeightsAddUp) {
   model::Weights weights = filled(1, at::kBFloat16);
@@ -181,7 +181,7 @@ TEST(Optimizer, ResumesFromItsStateExactly) {
   }
 }
 
-// Without a gradient, weights change by weight decay alone.
+// Without a gradient, only weight decay changes weights.
 TEST(Optimizer, EveryParameterDecaysInAnyPrecision) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
     for (const Kind kind : config::all_choices<Kind>()) {

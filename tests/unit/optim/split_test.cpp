@@ -1,4 +1,5 @@
-// Float32 weights in two parts (ops/split_floats.h) are updated to the same bits as whole ones with a copy.
+// Checks that float32 weights in two parts (ops/split_floats.h) are updated to the same bits as whole ones
+// with a copy.
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
@@ -16,7 +17,7 @@ namespace {
 using Kind = config::Optimizer;
 using Storage = config::OptimizerState;
 
-// A matrix and a vector, with padding after each.
+// Returns a matrix and a vector, with padding after each.
 model::BlockWeights with_views(const at::Tensor& flat) {
   model::BlockWeights block{flat, {}};
   block.tensors = {{"matrix", flat.narrow(0, 0, 96).view({8, 12})}, {"vector", flat.narrow(0, 128, 40)}};
@@ -32,7 +33,7 @@ model::BlockWeights in_two_parts(const at::Tensor& exact) {
   return block;
 }
 
-// Several steps, each with another gradient.
+// Checks several steps, each with another gradient.
 void expect_equal_steps(const at::Tensor& start, Kind kind, const OptimizerSettings& settings,
                         double learning_rate) {
   const at::Tensor copy = at::zeros_like(start, at::kBFloat16);
@@ -80,7 +81,8 @@ TEST(SplitWeights, AreUpdatedLikeWholeOnes) {
   }
 }
 
-// Updates by nothing. Only there the direction of rounding cannot be seen in the other bits.
+// Applies updates of zero. Only for numbers in the middle, the direction of rounding cannot be seen in the
+// other bits.
 TEST(SplitWeights, InTheMiddleOfTwoNumbersStayAsTheyAre) {
   for (const at::Device device : devices())
     for (const Kind kind : {Kind::RMSprop, Kind::Adam, Kind::SGD}) {

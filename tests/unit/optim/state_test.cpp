@@ -1,4 +1,4 @@
-// Optimizer state in float32, 16 and 8 bits, on the device and offloaded.
+// Tests optimizer state in float32, 16 and 8 bits, on the device and offloaded.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -62,8 +62,7 @@ TEST(DynamicMap, HasSevenDecadesAndZero) {
   }
 }
 
-// LibTorch's operators, which a CPU uses, against the code of our kernels.
-// The average of a gradient that was small, once, is divided by the root of its square.
+// The average of a gradient that was once small is divided by the root of its square, so only 0 may become 0.
 TEST(Codes, OnlyZeroBecomesZeroInAMapWithoutSigns) {
   const at::Tensor plain = dynamic_map(false), with_signs = dynamic_map(true);
   EXPECT_EQ(ops::code_of(0, plain.const_data_ptr<float>()), 0);
@@ -122,7 +121,7 @@ TEST(StateMath, CodesAreTheNearestOnOperatorsAndKernels) {
   }
 }
 
-// One parameter, by the formulas of torch.optim.
+// Computes one parameter by the formulas of torch.optim.
 struct Parameter {
   double weight = 0, average = 0, square = 0;
   void step(Kind kind, double gradient, double lr, double t) {
@@ -150,7 +149,7 @@ std::vector<float> values_of(const Optimizer& optimizer, const std::string& name
   return {};
 }
 
-// The rounding that a number may have: of bfloat16 one step, of 8 bits half the distance of two codes.
+// Returns the rounding that a number may have: one step of bfloat16, or half the distance of two 8-bit codes.
 double rounding_of(at::ScalarType type, double value) {
   return std::abs(value) * (type == at::kBFloat16 ? 1.0 / 128 : 1e-5) + 1e-9;
 }
@@ -222,7 +221,7 @@ TEST(OptimizerState, IsStoredAsAsked) {
                                                {"exp_avg_sq.absmax", at::kFloat}}));
 }
 
-// Weights and all state after some steps.
+// Returns weights and all state after some steps.
 std::vector<at::Tensor> after_steps(Kind kind, model::Weights weights, OptimizerSettings settings,
                                     const std::vector<at::Tensor>& gradients) {
   const auto optimizer = make_optimizer(kind, weights, settings);
@@ -258,7 +257,7 @@ TEST(OptimizerState, ShardsHaveTheBitsOfTheWhole) {
       }
 }
 
-// More blocks than buffers; once a block of two parts.
+// Uses more blocks than buffers, and once a block of two parts.
 TEST(OptimizerState, OffloadedHasTheBitsOfResident) {
   const std::vector<at::Device> devices = at::globalContext().hasCUDA()
                                               ? std::vector<at::Device>{at::kCPU, at::kCUDA}
@@ -308,8 +307,8 @@ TEST(OptimizerState, ResumesToTheBit) {
       }
 }
 
-// Our kernels against LibTorch's operators on the CPU. Sums that the compiler joins (FMA) differ in the last
-// bit, which can change how a number is rounded.
+// Compares our kernels with LibTorch's operators on the CPU. Sums that the compiler fuses (FMA) differ in the
+// last bit, which can change the rounding of a number.
 TEST(OptimizerState, StepsOnCudaAsOnTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU";
   const at::Tensor start = random(1024, 1), gradient = random(1024, 2);
@@ -326,7 +325,7 @@ TEST(OptimizerState, StepsOnCudaAsOnTheCpu) {
           const at::Tensor one = here[i].to(at::kFloat), other = there[i].cpu().to(at::kFloat);
           const double share = one.isclose(other, 1e-5, 1e-7).to(at::kDouble).mean().item<double>();
           EXPECT_GT(share, 0.98) << i;
-          // A neighbour of 16 bits; of 8 bits, the next code.
+          // 16-bit numbers may be neighbours, 8-bit ones the next code.
           const bool has_codes = here[i].scalar_type() == at::kByte;
           EXPECT_TRUE(at::allclose(other, one, has_codes ? 0 : 0.02, has_codes ? 2 : 1e-3)) << i;
         }

@@ -57,8 +57,8 @@ TEST(DiskRule, SaysWhyAFolderCannotBeCreated) {
 TEST(DiskRule, CountsCheckpointsToCome) {
   Inputs in = inputs_of("model=pythia28 batch_size=32");
   const Plan plan = make_plan(in);
-  // Float32 weights and one value of RMSprop: 8 * 2,775,208,960 bytes, at 20,000 ... 160,000 examples and at
-  // the end.
+  // Float32 weights and one value of RMSprop take 8 * 2,775,208,960 bytes, at 20,000 ... 160,000 examples and
+  // at the end.
   EXPECT_EQ(plan.disk.checkpoint, 8 * 2'775'208'960.0);
   EXPECT_EQ(plan.disk.checkpoints, 9);
   EXPECT_EQ(verdict_of(plan, "disk"), Verdict::ok);  // a remote disk is not checked
@@ -66,7 +66,7 @@ TEST(DiskRule, CountsCheckpointsToCome) {
   const Plan full = make_plan(in);
   EXPECT_EQ(verdict_of(full, "disk"), Verdict::error);
   EXPECT_TRUE(full.find("disk")->remedies.at(0).overrides.at(0).starts_with("save_every="));
-  ASSERT_EQ(full.find("disk")->remedies.size(), 2u);  // fewer, or only the newest
+  ASSERT_EQ(full.find("disk")->remedies.size(), 2u);  // save less often, or keep only the newest
   for (const Remedy& remedy : full.find("disk")->remedies) {
     Inputs other = in;
     other.run = config::with_overrides(in.run, remedy.overrides);
@@ -98,7 +98,7 @@ TEST(DiskRule, CountsTheMergedModel) {
 }
 
 TEST(DiskRule, FollowsSaveEvery) {
-  // 160,800 examples, the last of which are saved once, also where that is a multiple.
+  // The last of 160,800 examples are saved once, even if that is a multiple.
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=3200").disk.checkpoints, 51);
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=80384").disk.checkpoints, 3);
   EXPECT_EQ(plan_of("model=pythia28 batch_size=32 save_every=80400").disk.checkpoints, 3);

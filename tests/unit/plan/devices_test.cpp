@@ -35,7 +35,7 @@ const Gpu kT4 = gpu("Tesla T4", 7, 5, 40, 1590, 5001, 256, 14.6);
 
 hardware::Gpus usable(std::vector<Gpu> gpus) { return {std::move(gpus), ""}; }
 
-// A folder of the user's own device files that no other test sees.
+// A folder of the user's device files that no other test sees.
 class OwnDevices : public testing::Test {
  protected:
   OwnDevices() : config_(fs::path(testing::TempDir()) / "dpo_own_devices") {
@@ -91,7 +91,7 @@ TEST(Estimate, IsNearTheVendorsFigures) {
 
 TEST(Estimate, KnowsLinksAndSlices) {
   Gpu a100 = gpu("NVIDIA A100-SXM4-40GB", 8, 0, 108, 1410, 1215, 5120, 39.6);
-  EXPECT_EQ(estimate(a100).link, 24e9);  // PCIe of its time
+  EXPECT_EQ(estimate(a100).link, 24e9);  // PCIe of that time
   a100.pcie = 16e9;
   EXPECT_EQ(estimate(a100).link, 12e9);
   a100.nvlink = true;
@@ -99,7 +99,7 @@ TEST(Estimate, KnowsLinksAndSlices) {
   const Gpu slice = gpu("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 8, 0, 14, 1410, 1215, 5120, 4.7);
   EXPECT_NEAR(estimate(slice).memory_bandwidth, estimate(a100).memory_bandwidth / 8, 1);
   EXPECT_NEAR(estimate(slice).bf16_flops, 312e12 * 14 / 108, 1e12);
-  // A driver that reports nothing: no figure is 0.
+  // Even if a driver reports nothing, no figure is 0.
   const Device nothing = estimate(gpu("Some GPU", 0, 0, 0, 0, 0, 0, 1));
   EXPECT_GT(nothing.fp32_flops, 0);
   EXPECT_GT(nothing.memory_bandwidth, 0);
@@ -108,7 +108,7 @@ TEST(Estimate, KnowsLinksAndSlices) {
 TEST_F(OwnDevices, AShippedFileDescribesItsOwnDeviceAndNoOther) {
   struct Case {
     Gpu gpu;
-    std::string file;  // "": estimated
+    std::string file;  // "" if estimated
   };
   const Case cases[] = {
       {kH200, "h200"},
@@ -131,7 +131,7 @@ TEST_F(OwnDevices, AShippedFileDescribesItsOwnDeviceAndNoOther) {
       {gpu("NVIDIA GeForce RTX 4090 D", 8, 9, 114, 2520, 10501, 384, 23.5), ""},
       {gpu("NVIDIA GeForce RTX 4090 Laptop GPU", 8, 9, 76, 2040, 9001, 256, 15.7), ""},
       {gpu("NVIDIA L40S", 8, 9, 142, 2520, 9001, 384, 44.4), "l40s"},
-      {gpu("NVIDIA L40S", 8, 9, 142, 2520, 9001, 384, 22.2), ""},  // a half of it, as a cloud rents it
+      {gpu("NVIDIA L40S", 8, 9, 142, 2520, 9001, 384, 22.2), ""},  // half of it, as clouds rent it
       {kRtx3090, ""},
       {kT4, ""},
   };
@@ -141,7 +141,7 @@ TEST_F(OwnDevices, AShippedFileDescribesItsOwnDeviceAndNoOther) {
     EXPECT_EQ(device.file, file) << c.gpu.name;
     EXPECT_EQ(device.origin, c.file.empty() ? FiguresOrigin::estimated : FiguresOrigin::shipped)
         << c.gpu.name;
-    EXPECT_EQ(device.memory, static_cast<double>(c.gpu.memory_bytes)) << c.gpu.name;  // the real one
+    EXPECT_EQ(device.memory, static_cast<double>(c.gpu.memory_bytes)) << c.gpu.name;  // the driver's value
   }
 }
 
@@ -164,7 +164,7 @@ TEST_F(OwnDevices, AnyGpuIsPlannedAndMarkedAsEstimated) {
   EXPECT_NEAR(plan.memory.available, 0.97 * static_cast<double>(kRtx3090.memory_bytes), 1e6);
 }
 
-// The figures of the H200's own file, and the estimates without it.
+// Compares the estimates with the figures of the H200's own file.
 TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
   Machine told = find_machine({}, usable({kH200}));
   Machine estimated = told;
@@ -182,7 +182,7 @@ TEST_F(OwnDevices, AnEstimatedH200IsPlannedWithinAFifthOfItsFile) {
   }
 }
 
-// The same with the driver of this machine.
+// Checks the same for the GPU of this machine.
 TEST_F(OwnDevices, TheEstimateOfThisMachinesGpuIsNearItsFile) {
   const auto& gpus = hardware::find_gpus().found;
   if (gpus.empty() || device_of(gpus.front()).origin != FiguresOrigin::shipped)
@@ -198,24 +198,24 @@ TEST_F(OwnDevices, AFileOfOnesOwnWinsAndThePlanSaysSo) {
   const Measured measured{
       .bf16 = 700e12, .fp32 = 50e12, .bandwidth = 4e12, .from_host = 50e9, .to_host = 40e9, .link = {}};
   const DeviceFile file = describe_measured(kH200, measured, "2026-11-16");
-  EXPECT_EQ(file.name, "h200");  // takes the place of the shipped one
+  EXPECT_EQ(file.name, "h200");  // takes precedence over the shipped file
   keep(file);
   const Machine machine = find_machine({}, usable({kH200}));
   const Device& device = machine.device;
   EXPECT_EQ(device.origin, FiguresOrigin::own);
-  EXPECT_EQ(device.bf16_flops, 989e12);  // the peak stays the vendor's, so that shares of it mean the same
+  EXPECT_EQ(device.bf16_flops, 989e12);  // the peak stays the vendor's, so shares of it keep their meaning
   EXPECT_NEAR(device.training_flops(true), 0.7 * 700e12, 1e12);
   EXPECT_NEAR(device.training_flops(false), 0.7 * 50e12, 1e11);
   EXPECT_EQ(device.memory_bandwidth, 4e12);
   EXPECT_EQ(device.link, load_device("h200").link);
   ASSERT_EQ(machine.notes.size(), 1u);
   EXPECT_NE(machine.notes[0].find((own_device_folder() / "h200.yaml").string()), std::string::npos);
-  // By name too, and for no other device.
+  // The file is found by name too, and only for this device.
   EXPECT_EQ(load_device("h200").origin, FiguresOrigin::own);
   EXPECT_EQ(find_machine({.device = "h200"}).notes.size(), 1u);
   EXPECT_EQ(load_device("h100").origin, FiguresOrigin::shipped);
   EXPECT_EQ(device_of(kRtx3090).origin, FiguresOrigin::estimated);
-  // Measuring again gives the same figures.
+  // A second measurement gives the same figures.
   EXPECT_EQ(describe_measured(kH200, measured, "2026-11-16").text, file.text);
 }
 
@@ -227,7 +227,7 @@ TEST_F(OwnDevices, AMeasuredGpuWithoutAFileGetsOne) {
   keep(file);
   const Device device = device_of(kRtx3090);
   EXPECT_EQ(device.origin, FiguresOrigin::own);
-  EXPECT_EQ(device.bf16_flops, 90e12);  // more than was thought possible: then that is the peak
+  EXPECT_EQ(device.bf16_flops, 90e12);  // more than the known peak, so it becomes the peak
   EXPECT_NEAR(device.efficiency, 0.7, 1e-3);
   EXPECT_EQ(device.link, 10e9);
   Gpu laptop = kRtx3090;
@@ -268,9 +268,9 @@ TEST(UnusedGpus, AreAWarningWithWhatToDo) {
   EXPECT_NE(message.find("RTX 3090"), std::string::npos) << message;
   EXPECT_NE(message.find("./run build"), std::string::npos) << message;
   EXPECT_EQ(make_plan(inputs_on("model=pythia28", usable({kRtx3090}))).find("gpus"), nullptr);
-  // For a machine elsewhere, it does not matter what this build can use.
+  // For another machine, it does not matter which GPUs this build can use.
   EXPECT_EQ(find_machine({.gpus = 8}, gpus).device.name, kRtx3090.name);
-  // A driver that does not start shows no GPU at all.
+  // A driver that does not start reports no GPU at all.
   EXPECT_EQ(verdict_of(make_plan(inputs_on("model=pythia28", {{}, "it does not start"})), "gpus"),
             Verdict::warning);
 }
@@ -315,7 +315,7 @@ TEST_F(OwnDevices, AutoIsTheTypeThatIsFastestOnTheDevice) {
   EXPECT_EQ(type(device_of(kH200)), Dtype::bfloat16);
   EXPECT_EQ(type(device_of(kT4)), Dtype::float32);
   EXPECT_EQ(type(device_of(kH200), Dtype::float16), Dtype::float16);
-  // What was measured decides.
+  // Measured figures take precedence.
   Device slow = device_of(kH200);
   slow.bf16_flops = slow.fp32_flops / 2;
   EXPECT_EQ(type(slow), Dtype::float32);

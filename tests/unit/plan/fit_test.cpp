@@ -63,7 +63,7 @@ TEST(FindFastest, ChangesNothingOfTheFastest) {
 }
 
 TEST(FindFastest, UsesAMeshWhereItHelps) {
-  // Over a slow network, shards within each machine and replicas across.
+  // Over a slow network, the best mesh has shards within each machine and replicas across.
   const std::string line =
       "model=pythia28 loss=dpo loss.beta=0.1 model.fsdp_policy_mp=bfloat16 trainer=FSDPTrainer "
       "batch_size=512 "
@@ -86,7 +86,7 @@ TEST(FindFastest, ResetsNoKeyThatIsOne) {
       words(line + "adapter=lora adapter.base_dtype=nf4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 "
                    "mesh.tensor=2 --gpus 4"),
       "mesh.tensor=null");
-  // One GPU: a trainer of many needs no other name.
+  // On one GPU, the trainer keeps its name.
   EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.shard=2 --gpus 1"), "mesh.shard=null");
 }
 
@@ -96,10 +96,10 @@ TEST(FindFastest, KeepsTheRanksOfALauncher) {
   in.machine.launched = Launched{.ranks = 4, .on_machine = 4};
   const auto fit = find_fastest(in);
   ASSERT_TRUE(fit);
-  EXPECT_EQ(fit->plan.mesh.ranks(), 4);  // never one process: there are four
+  EXPECT_EQ(fit->plan.mesh.ranks(), 4);  // one per GPU, not one process
 }
 
-// Shorter texts would leave room for a response, but are not what is wrong.
+// Shorter texts would leave room for a response, but their length is not the error.
 TEST(FindFastest, LeavesErrorsThatAreNotAboutMemory) {
   const std::string line =
       "model=gpt2-large max_length=512 max_prompt_length=512 batch_size=8 --device h200 ";
@@ -108,19 +108,20 @@ TEST(FindFastest, LeavesErrorsThatAreNotAboutMemory) {
   EXPECT_EQ(fit->costs, "");
   EXPECT_EQ(fit->errors(), (std::vector<std::string>{"prompt-room"}));
   const std::string text = to_text(*fit, plan_of(line));
-  EXPECT_NE(text.find("Fastest that fits, once prompt-room is mended: "), std::string::npos) << text;
-  // Savings of memory are still found, and without them the same run.
+  EXPECT_NE(text.find("Fastest that fits, once prompt-room is fixed: "), std::string::npos) << text;
+  // Savings of memory are still found. Without any, the run is the same.
   const std::string large = "model=llama7b max_prompt_length=512 batch_size=4 --device rtx4090 ";
   const auto saving = find_fastest(inputs_of(large));
   ASSERT_TRUE(saving);
   EXPECT_EQ(saving->overrides, find_fastest(inputs_of(large + "max_prompt_length=256"))->overrides);
-  // What the search does change is mended as before.
+  // Errors in settings that the search changes are fixed as before.
   EXPECT_TRUE(find_fastest(inputs_of("model=gpt2-large batch_size=6 trainer=FSDPTrainer --gpus 4"))
                   ->errors()
                   .empty());
 }
 
-// One process cannot use two machines, and shards would split the matrices: replicas it is, and not LoRA.
+// One process cannot use two machines, and shards would split the matrices. The answer is replicas, and not
+// LoRA.
 TEST(FindFastest, KnowsReplicasOfWholeMatrices) {
   const auto fit = find_fastest(
       inputs_of("model=gpt2-large optimizer=Adafactor model.fsdp_policy_mp=bfloat16 batch_size=64 --gpus 4 "

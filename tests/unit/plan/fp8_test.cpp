@@ -1,4 +1,4 @@
-// Products in 8-bit floats.
+// Tests plans of matmuls in 8-bit floats.
 #include <gtest/gtest.h>
 
 #include "plan/passes.h"
@@ -25,8 +25,8 @@ TEST(Fp8Rule, SaysWhereItCannotWork) {
       "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; a100-80gb has no products in 8 bits");
 }
 
-// What no setting mends comes first: another dtype would not help.
-TEST(Fp8Rule, NamesWhatCannotBeMendedFirst) {
+// Errors that no setting fixes come first, because another dtype would not help.
+TEST(Fp8Rule, NamesWhatCannotBeFixedFirst) {
   const std::string float32 = kFp8 + "model.fsdp_policy_mp=null ";
   expect_finding(float32 + "--device a100-80gb", "fp8", Verdict::error, "compute capability 8.9");
   expect_finding(float32 + "model.name_or_path=allenai/OLMoE-1B-7B-0924", "fp8", Verdict::error,
@@ -75,7 +75,7 @@ TEST(Fp8Rule, SaysWhatItDoes) {
   EXPECT_FALSE(plan_of(kDpo).find("fp8"));
 }
 
-// A run that is refused is planned as without 8 bits.
+// A run that is rejected is planned without 8 bits.
 TEST(Fp8Time, IsThatOfTheRunWithoutItWhereItCannotWork) {
   for (const std::string settings :
        {"--device a100-80gb", "model.fsdp_policy_mp=null", "model.reference_dtype=float16",
@@ -89,8 +89,8 @@ TEST(Fp8Time, IsThatOfTheRunWithoutItWhereItCannotWork) {
   }
 }
 
-// One prompt of 100 tokens with responses of 50, on a device of round figures: products in bfloat16 reach 100
-// TFLOP/s, those in 8 bits 0.8 times as much as the peaks' ratio of 2 would give; 1 TB/s of memory.
+// Times a prompt of 100 tokens with responses of 50 on a device with round figures. Matmuls in bfloat16 reach
+// 100 TFLOP/s, and those in 8 bits 0.8 times what the peaks' ratio of 2 would give. The memory has 1 TB/s.
 Plan timed_fp8(const std::string& line) {
   Inputs in = inputs_of(line);
   in.lengths = {};
@@ -111,13 +111,13 @@ Plan timed_fp8(const std::string& line) {
   return make_plan(in);
 }
 
-// Pythia-2.8B: the layers' matrices, and the sums of their inputs and outputs.
+// The layers' matrices of Pythia-2.8B, and the sums of their inputs and outputs.
 constexpr double kFp8Layers = 32, kFp8Hidden = 2560, kFp8Matrices = kFp8Layers * 12 * kFp8Hidden * kFp8Hidden;
 constexpr double kFp8Inputs = kFp8Layers * (1 + 1 + 1 + 4) * kFp8Hidden,
                  kFp8Outputs = kFp8Layers * (3 + 1 + 4 + 1) * kFp8Hidden;
 constexpr double kFp8Tokens = 1600;  // of 8 pairs
 
-// Forward passes of both models and the gradient of the input are faster; that of the weights is not.
+// Forward passes of both models and the gradient of the input are faster. The gradient of the weights is not.
 TEST(Fp8Time, ThreeOfFourProductsAreFaster) {
   const std::string line =
       "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 reference=live ";
@@ -138,7 +138,7 @@ TEST(Fp8Time, ThreeOfFourProductsAreFaster) {
               3 * product * (1 / 200e12 - 1 / 400e12), 1e-6);
 }
 
-// One product's operands: the MLP's matrix, and the tokens' four times hidden elements.
+// The operands of one matmul are the MLP's matrix and 4 * hidden elements per token.
 TEST(Fp8Memory, OfOneProduct) {
   const std::string line =
       "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
@@ -151,7 +151,8 @@ TEST(Fp8Memory, OfOneProduct) {
   EXPECT_EQ(in_use(timed_fp8(line + "fp8=true")), 4 * kFp8Hidden * kFp8Hidden + kFp8Tokens * 4 * kFp8Hidden);
 }
 
-// By compute capability, whatever the file says; twice the rate of 16 bits where it says nothing.
+// The rate depends on the compute capability, whatever the file says. If the file has no figure, it is twice
+// the 16-bit rate.
 TEST(Fp8Device, FollowsTheGpu) {
   hardware::Gpu gpu{.name = "NVIDIA Some GPU", .capability_major = 8, .capability_minor = 9};
   gpu.memory_bytes = 24'000'000'000;

@@ -40,7 +40,8 @@ TEST(Largest, ModelsFitAsTheySay) {
   }
 }
 
-// Of all weights, then LoRA; the first without costs, the last in few bits.
+// Models 0 and 1 train all weights, models 2 and 3 use LoRA. The first has no costs, and the last has a
+// quantized base.
 TEST(Largest, ModelsGrowByWhatIsGivenUp) {
   const auto models = largest("loss=dpo loss.beta=0.1 batch_size=4 --device h200");
   ASSERT_EQ(models.size(), 4u);
@@ -65,7 +66,7 @@ TEST(Largest, NoLargerOneFits) {
   }
 }
 
-// Pythia has no q_proj, and a reference of its own dtype is no reference of an adapter.
+// Pythia has no q_proj, and an adapter's reference cannot have its own dtype.
 TEST(Largest, LeavesOutWhatDoesNotSuit) {
   const auto some = largest("adapter=lora adapter.targets=[q_proj] batch_size=1 --device l40s");
   ASSERT_FALSE(some.empty());
@@ -97,7 +98,7 @@ TEST(Largest, SaysWhichSettingIsWrong) {
       << message;
 }
 
-// The counts that their model cards give.
+// The numbers of parameters are those of the model cards.
 TEST(Largest, KnowsLargeModels) {
   for (const auto& [name, count] : {std::pair("Qwen/Qwen2.5-72B", 72'706'203'648),
                                     {"meta-llama/Llama-3.1-70B", 70'553'706'496},

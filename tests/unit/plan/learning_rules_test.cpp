@@ -59,7 +59,7 @@ TEST(Truncation, WarnsOfMuchThatIsCut) {
       << message;
   EXPECT_NE(message.find("try a larger max_length (the model's context is 1024)"), std::string::npos)
       << message;
-  EXPECT_EQ(finding({"a", 1000, 900}, LengthBasis::sample, "max_length=600").id, "");  // not counted for it
+  EXPECT_EQ(finding({"a", 1000, 900}, LengthBasis::sample, "max_length=600").id, "");  // other limit
 }
 
 TEST(LabelBalance, AdvisesWeightsForUnequalNumbers) {
@@ -105,7 +105,7 @@ TEST(UnpairedExamples, ArePairsAndLabels) {
   EXPECT_EQ(unit_of(in.run.loss, in.lengths).responses.most, 1);
   EXPECT_EQ(make_workload(in, ReferenceMode::live).example.mean, 40);
   const double rows = make_workload(in, ReferenceMode::live).response_rows;
-  in.lengths.scored = 0.5;  // the head computes only what is scored
+  in.lengths.scored = 0.5;  // the head computes only scored tokens
   EXPECT_EQ(make_workload(in, ReferenceMode::live).response_rows, rows / 2);
 }
 
@@ -120,7 +120,7 @@ TEST(Context, OfTheModelIsLongEnough) {
                  "max_length=4096 exceeds the model's context of 2048 tokens");
   expect_finding("model=gpt2-large max_length=1025", "context", Verdict::error, "context of 1024 tokens");
   expect_finding("model=blank_model model.name_or_path=mistralai/Mistral-7B-v0.1 max_length=32769", "context",
-                 Verdict::error, "context of 32768 tokens");  // not its window
+                 Verdict::error, "context of 32768 tokens");  // not the window
   expect_finding("model=gpt2-large max_length=1024", "context", Verdict::ok, "");
 }
 
@@ -172,7 +172,7 @@ TEST(ReferenceModel, OfPreferenceLossesWasFineTuned) {
                    "model.archive=/no/such not found on this machine; the policy starts from it");
 }
 
-// The advice to fine-tune first is for base models, and for the start of a run.
+// The advice to fine-tune first applies only to base models and to the start of a run.
 TEST(ReferenceModel, OfAnInstructModelNeedsNoArchive) {
   Inputs in = inputs_of("model=pythia28 loss=dpo loss.beta=0.1");
   const auto verdict = [&] { return verdict_of(make_plan(in), "reference"); };
@@ -191,7 +191,7 @@ TEST(ReferenceModel, IsChosenByThePlannerWhenLeftOpen) {
   EXPECT_EQ(plan_of(line + "--device h200 n_epochs=2").reference,
             ReferenceMode::cached);  // scored once, used twice
   Inputs tight = inputs_of(line + "--device h200");
-  tight.machine.device.memory = make_plan(tight).memory.total();  // of which the driver keeps a little
+  tight.machine.device.memory = make_plan(tight).memory.total();  // of which the driver keeps a small part
   EXPECT_EQ(make_plan(tight).reference, ReferenceMode::cached);
   EXPECT_TRUE(make_plan(tight).fits());
   EXPECT_EQ(plan_of(line + "reference=live n_epochs=2").reference, ReferenceMode::live);
@@ -227,9 +227,9 @@ TEST(AssumedLengths, CauseWarningsOnly) {
   EXPECT_NE(plan.find("disk")->message.find("; only a warning, since it depends on the statistics of hh"),
             std::string::npos);
   EXPECT_TRUE(plan.passes());
-  in.host.free_disk = 1e9;  // not even one fits, whatever the data is
+  in.host.free_disk = 1e9;  // not even one fits, whatever the data
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
-  in = inputs_of(line + "datasets=[hh]");  // which are its own
+  in = inputs_of(line + "datasets=[hh]");  // the data set of these statistics
   in.host.free_disk = 100e9;
   EXPECT_EQ(verdict_of(make_plan(in), "disk"), Verdict::error);
 
@@ -239,11 +239,11 @@ TEST(AssumedLengths, CauseWarningsOnly) {
   EXPECT_EQ(verdict_of(plan_of(large), "batch-size"), Verdict::warning);
   EXPECT_NO_THROW(require_full_batch(plan_of(large)));
   EXPECT_EQ(verdict_of(plan_of(large + "datasets=[hh]"), "batch-size"), Verdict::error);
-  // plan.strict does not apply to what is a guess.
+  // plan.strict does not apply to guesses.
   const std::string strict =
       "model=pythia28 datasets=[mine.jsonl] n_examples=null warmup_steps=100000 plan.strict=true ";
   EXPECT_EQ(verdict_of(plan_of(strict), "warmup"), Verdict::warning);
-  // A batch whose texts may be long does not fit; that of short ones would.
+  // A batch with long texts does not fit, but one with short texts would.
   const std::string memory = "model=pythia28 batch_size=128 optimizer=SGD --device a100-80gb datasets=";
   EXPECT_EQ(verdict_of(plan_of(memory + "[hh]"), "memory"), Verdict::error);
   EXPECT_EQ(verdict_of(plan_of(memory + "[mine.jsonl]"), "memory"), Verdict::warning);

@@ -42,7 +42,7 @@ TEST(ExampleTokens, AreTruncatedAsTheDataIs) {
   EXPECT_EQ(example_tokens(lengths({400}, {100}), 512, 256, {1, 1}).mean, 500);
 }
 
-// Half of the examples have one response, half have two: mean and deviation of that mixture.
+// Half of the examples have one response and half have two. These are the mean and deviation of that mixture.
 TEST(ExampleTokens, OfOneOrTwoResponses) {
   const ExampleTokens mixed = example_tokens(lengths({100}, {50}), 512, 256, {1.5, 2, 1});
   EXPECT_DOUBLE_EQ(mixed.mean, 175);
@@ -58,7 +58,7 @@ TEST(ExampleTokens, AverageOverIndependentLengths) {
   EXPECT_EQ(pair.response_largest, 12);
 }
 
-// Every combination of four responses by hand: what the formula by the longest one must give.
+// Computes every combination of four responses by hand, to check the formula by the longest one.
 TEST(ExampleTokens, OfRankingsAreThoseOfAllCombinations) {
   const Lengths l = lengths({10, 30, 60}, {2, 6, 40});
   double mean = 0, squares = 0, attended = 0;
@@ -87,7 +87,7 @@ TEST(ExampleTokens, OfRankingsAreThoseOfAllCombinations) {
 }
 
 TEST(ExampleTokens, OfHelpfulAndHarmlessPairsAreNearThoseCounted) {
-  // 206.1 tokens a pair were counted on the rows that the shipped statistics come from.
+  // On the rows of the shipped statistics, 206.1 tokens per pair were counted.
   EXPECT_NEAR(example_tokens(load_lengths("hh"), 512, 256, {2, 2}).mean, 206.1, 0.03 * 206.1);
 }
 

@@ -1,4 +1,4 @@
-// Planned times beside measured ones (docs/benchmarks.md).
+// Compares planned times with measured ones (docs/benchmarks.md).
 #include <gtest/gtest.h>
 
 #include "plan/timing.h"
@@ -7,7 +7,7 @@
 namespace dpo::plan {
 namespace {
 
-// An update of 64 examples measured on an H200 (docs/benchmarks.md): by how much the plan may be wrong.
+// An update of 64 examples measured on an H200 (docs/benchmarks.md), and the allowed error of the plan.
 struct MeasuredUpdate {
   const char* settings;
   double seconds;
@@ -39,7 +39,7 @@ TEST(MeasuredTiming, StepsOfMeasuredRuns) {
     expect_as_measured(measured_inputs(row), row);
 }
 
-// Measured with earlier versions, before the present kernels for attention and norms.
+// These runs were measured with earlier versions, before the present kernels for attention and norms.
 TEST(MeasuredTiming, StepsOfRunsOfEarlierVersions) {
   for (const MeasuredUpdate& row : std::initializer_list<MeasuredUpdate>{
            {"meta-llama/Llama-3.2-1B reference=live optimizer_state=8bit", 0.2343},
@@ -55,7 +55,7 @@ TEST(MeasuredTiming, StepsOfRunsOfEarlierVersions) {
     expect_as_measured(measured_inputs(row), row);
 }
 
-// Sequences of 1,024 tokens, all scored but the first.
+// The sequences have 1,024 tokens, all scored but the first.
 TEST(MeasuredTiming, StepsOfMeasuredFineTuning) {
   for (const MeasuredUpdate& row : std::initializer_list<MeasuredUpdate>{
            {"Qwen/Qwen2.5-0.5B gradient_accumulation_steps=2 max_length=1024", 0.458},
@@ -69,7 +69,7 @@ TEST(MeasuredTiming, StepsOfMeasuredFineTuning) {
   }
 }
 
-// Prompts of 1,500 tokens, with responses of 135.
+// The prompts have 1,500 tokens, the responses 135.
 TEST(MeasuredTiming, StepsOfMeasuredRunsWithLongPrompts) {
   const auto expect = [](const std::string& loss, int responses, const MeasuredUpdate& row) {
     Inputs in = measured_inputs(

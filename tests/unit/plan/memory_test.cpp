@@ -1,5 +1,5 @@
-// Memory by hand. P(Pythia-2.8B) = 2,775,208,960 and P(Llama-7B) = 6,738,415,616 are checked against the
-// published counts in the tests of the tensor tables.
+// Computes memory by hand. The tests of the tensor tables check P(Pythia-2.8B) = 2,775,208,960 and
+// P(Llama-7B) = 6,738,415,616 against the published counts.
 #include "plan/memory.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ double part(const Plan& plan, const std::string& name) {
 }
 
 void expect_bytes(const Plan& plan, const std::string& name, double expected) {
-  // Rounding up to whole groups of 256 parameters per block and rank is all that may differ.
+  // The only difference may be rounding up to whole groups of 256 parameters per block and rank.
   EXPECT_NEAR(part(plan, name), expected, 1e5) << name;
 }
 
@@ -42,7 +42,7 @@ TEST(Memory, Float32OnOneGpu) {
 }
 
 TEST(Memory, MixedPrecisionOnOneGpu) {
-  // 2P + 2P, the rest of float32 weights (17 bits), and 4P for RMSprop's one value, 8P for Adam's two.
+  // 2P + 2P, plus the other 17 bits of float32 weights, plus 4P for RMSprop's one value or 8P for Adam's two.
   const auto kept = [](const Plan& plan) {
     return part(plan, "parameters") + part(plan, "gradients") + part(plan, "optimizer") +
            part(plan, "master weights");
@@ -70,8 +70,8 @@ TEST(Memory, ShardedOverFourGpus) {
   expect_bytes(plan, "optimizer", 2'775'208'960);       // 4P / 4, RMSprop
   expect_bytes(plan, "master weights", 1'474'329'760);  // 17/8 P / 4
   expect_bytes(plan, "reference", 1'387'604'480);       // 2P / 4, live
-  // Most is there in the backward pass of the embedding, 50,304 * 2560 = 128,778,240 parameters: itself and
-  // its gradient in bfloat16, and the buffer that is exchanged in float32.
+  // The peak is in the backward pass of the embedding, which has 50,304 * 2560 = 128,778,240 parameters: the
+  // embedding and its gradient in bfloat16, and the buffer that is exchanged in float32.
   expect_bytes(plan, "gathered blocks", 8 * 128'778'240.0);
 }
 
@@ -117,14 +117,14 @@ TEST(Memory, OneShardIsBasicTrainer) {
 }
 
 TEST(Memory, ShardsOfTensorParallelGroups) {
-  // As below for 2 tensor ranks, and of that a quarter: 4 * ((P - 266,240) / 2 + 266,240) / 4.
+  // A quarter of the test below for 2 tensor ranks: 4 * ((P - 266,240) / 2 + 266,240) / 4.
   const Plan plan =
       plan_of("model=llama7b trainer=FSDPTrainer batch_size=8 mesh.shard=4 mesh.tensor=2 --gpus 8");
   expect_bytes(plan, "parameters", (kLlama - 266'240) / 2 + 266'240);
-  // A layer's matrices are halved, its two norms are not: 101,187,584 parameters, three times gathered or as
-  // gradient and once on the way, 4 bytes each.
+  // A layer's matrices are halved, but not its two norms: 101,187,584 parameters, gathered or as gradient
+  // three times and in transfer once, 4 bytes each.
   expect_bytes(plan, "gathered blocks", 16.0 * (202'383'360 / 2 + 4096));
-  // The same examples in a tensor-parallel group of 2 without shards: activations and logits are equal.
+  // A tensor-parallel group of 2 without shards has the same examples: activations and logits are equal.
   const Plan two = plan_of("model=llama7b trainer=TensorParallelTrainer batch_size=2 --gpus 2");
   expect_bytes(plan, "activations", part(two, "activations"));
   expect_bytes(plan, "logits chunk", part(two, "logits chunk"));
@@ -141,10 +141,10 @@ TEST(Memory, GradientsSummedWhole) {
   const std::string line =
       "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 4 ";
   expect_bytes(plan_of(line), "gradients", 4 * kPythia / 4);  // float32, since ranks are summed
-  // In float32 the sums on every rank, and its quarter of them; no buffer of a block besides.
+  // In float32, every rank has the sums and its quarter of them, without another buffer for a block.
   const Plan whole = plan_of(line + "fsdp_accumulate=whole gradient_accumulation_steps=2");
   expect_bytes(whole, "gradients", 4 * kPythia + 4 * kPythia / 4);
-  // The first layer, which is 12 * 2560^2 + 13 * 2560 parameters, its gradient and the embedding.
+  // The first layer (12 * 2560^2 + 13 * 2560 parameters), its gradient and the embedding are in bfloat16.
   expect_bytes(whole, "gathered blocks", 2 * (2 * 78'676'480.0 + 128'778'240.0));
 }
 
@@ -164,14 +164,14 @@ TEST(Memory, RanksOfAProcessorShareIt) {
 }
 
 TEST(Memory, BasicTrainerSpreadsLayers) {
-  // 33 blocks of 78,671,360 (a layer: 12 * 2560^2 + 13 * 2560 = 78,676,480) and two ends of 128.8M: no device
-  // can hold less than a quarter, and none needs more than a quarter and one block.
+  // There are 33 blocks of 78,671,360 (a layer: 12 * 2560^2 + 13 * 2560 = 78,676,480) and two ends of 128.8M.
+  // No device can hold less than a quarter, and none needs more than a quarter and one block.
   const Plan plan = plan_of("model=pythia28 --gpus 4");
   EXPECT_GE(part(plan, "parameters"), kPythia);
   EXPECT_LE(part(plan, "parameters"), kPythia + 4 * 128'783'360.0);
 }
 
-// All experts are in memory, whichever a token is sent to.
+// All experts are in memory, although a token uses only some.
 TEST(Memory, ExpertsAreParameters) {
   const std::string line = "model=qwen3-30b-a3b ";
   expect_bytes(plan_of(line), "parameters", 4 * 30'532'122'624.0);
@@ -183,20 +183,20 @@ TEST(Memory, ExpertsAreParameters) {
 
 TEST(Memory, TensorParallelHoldsNormsWhole) {
   const Plan plan = plan_of("model=llama7b trainer=TensorParallelTrainer --gpus 4");
-  // 65 norms of 4096 are on every rank, the rest is divided: (P - 266,240) / 4 + 266,240 parameters of 4
-  // bytes.
+  // Every rank has the 65 norms of 4096 parameters, and the rest is divided: (P - 266,240) / 4 + 266,240
+  // parameters of 4 bytes.
   expect_bytes(plan, "parameters", (kLlama - 266'240) + 4 * 266'240);
 }
 
 TEST(Memory, ReferenceByItsOwnDtypeAndPlace) {
   const std::string dpo = "model=pythia28 loss=dpo loss.beta=0.1 ";
-  expect_bytes(plan_of(dpo + "reference=live"), "reference", 4 * kPythia);  // as the policy computes
+  expect_bytes(plan_of(dpo + "reference=live"), "reference", 4 * kPythia);  // in the policy's dtype
   expect_bytes(plan_of(dpo + "reference=live model.reference_dtype=float16"), "reference", 2 * kPythia);
   expect_bytes(plan_of(dpo + "reference=cached"), "reference", 0);
   expect_bytes(plan_of(dpo + "loss.reference_free=true"), "reference", 0);
 }
 
-// GPT-NeoX of 32 layers with h = 2560: r (h + 3h + h + h + h + 4h + 4h + h) = 16 r h a layer.
+// GPT-NeoX has 32 layers with h = 2560: r (h + 3h + h + h + h + 4h + 4h + h) = 16 r h per layer.
 TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
   const std::string line =
       "model=pythia28 loss=dpo loss.beta=0.1 reference=live model.fsdp_policy_mp=bfloat16 optimizer=AdamW ";
@@ -209,13 +209,12 @@ TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
   expect_bytes(lora, "reference", 0);
   EXPECT_NEAR(lora.disk.checkpoint, 12 * kAdapter, 1);
   EXPECT_GT(part(full, "reference"), kPythia);
-  // Only A x is saved besides.
+  // Only A x is saved in addition.
   EXPECT_NEAR(part(lora, "activations") / part(full, "activations"), 1, 0.01);
-  // DoRA saves each product: 9 h of 34 h.
+  // DoRA saves the output of each matmul: 9 h of 34 h.
   EXPECT_GT(part(plan_of(line + "adapter=lora adapter.dora=true"), "activations"),
             1.1 * part(lora, "activations"));
-  // A head that is trained is like that of a full run: over several chunks of rows its gradient is summed in
-  // float32.
+  // A trained head needs as much as in a full run: its gradient is summed over chunks of rows in float32.
   const auto logits = [&](const std::string& more) {
     return part(plan_of(line + "batch_size=64 " + more), "logits chunk");
   };
@@ -223,8 +222,8 @@ TEST(Memory, OfAnAdapterIsThatOfTheFrozenModelAndLittleMore) {
   EXPECT_NEAR(logits("") - logits("adapter=lora"), 4.0 * 50'304 * 2560, 1);
 }
 
-// 32 layers with 12 * 2560^2 elements in their matrices: codes of half a byte, a scale of one byte for each
-// 64, and 4 bytes for each 256 of these; the rest in 2 bytes, and one layer in use.
+// 32 layers with 12 * 2560^2 elements in their matrices need codes of half a byte, a scale of one byte for
+// each 64 elements, and 4 bytes for each 256 scales. The rest has 2 bytes, and one layer is in use.
 TEST(Memory, FrozenMatricesInFewBits) {
   const std::string line = "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora ";
   constexpr double kSmall = 32.0 * 12 * 2560 * 2560, kRows = 32.0 * (3 + 1 + 4 + 1) * 2560;
@@ -238,8 +237,8 @@ TEST(Memory, FrozenMatricesInFewBits) {
   EXPECT_EQ(part(nf4, "optimizer"), part(plain, "optimizer"));
 }
 
-// Shards divide the bytes; the two blocks that are gathered, of which the head's matrix has 16 bits, are in
-// few.
+// Shards divide the bytes. The two gathered blocks are quantized, except the head's matrix, which has 16
+// bits.
 TEST(Memory, ShardsOfFrozenMatricesInFewBits) {
   const std::string line =
       "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora trainer=FSDPTrainer batch_size=64 --gpus 4 ";
@@ -253,7 +252,8 @@ TEST(Memory, ShardsOfFrozenMatricesInFewBits) {
   EXPECT_EQ(part(replicas, "gathered blocks"), 0);
 }
 
-// Tensor ranks have parts of nf4 with float32 scales for 64 elements; columns in int8 have those of all rows.
+// Tensor ranks have parts of nf4 with float32 scales for 64 elements. Parts by columns in int8 have the
+// scales of all rows.
 TEST(Memory, TensorRanksOfFrozenMatricesInFewBits) {
   const std::string line =
       "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora trainer=TensorParallelTrainer batch_size=64 "
@@ -278,7 +278,7 @@ TEST(Memory, ActivationsOfALayer) {
   // Pythia-2.8B, attention and MLP in parallel: 14h + 4f + 4a + 16 = 14 * 2560 + 4 * 10240 + 4 * 32
   // + 16.
   EXPECT_EQ(bytes("pythia28"), 76'944);
-  // GPT-2 large, one after the other: 16h + 4f + 4a + 16 = 16 * 1280 + 4 * 5120 + 4 * 20 + 16.
+  // GPT-2 large, attention and MLP in sequence: 16h + 4f + 4a + 16 = 16 * 1280 + 4 * 5120 + 4 * 20 + 16.
   EXPECT_EQ(bytes("gpt2-large"), 41'056);
   // GPT-J, one norm for both: 12h + 4f + 4a + 8 = 12 * 4096 + 4 * 16384 + 4 * 16 + 8.
   EXPECT_EQ(bytes("gptj"), 114'760);
@@ -286,7 +286,7 @@ TEST(Memory, ActivationsOfALayer) {
   EXPECT_EQ(bytes("olmoe"), 172'680);
 }
 
-// A layer of OLMoE has 419,569,664 parameters, whose gradients autograd returns at once.
+// A layer of OLMoE has 419,569,664 parameters. Autograd returns all their gradients at once.
 TEST(Memory, GradientsOfALayersExpertsCountWithoutShards) {
   EXPECT_EQ(part(make_plan(inputs_of("model=olmoe")), "gathered blocks"), 4 * 419'569'664.0);
   EXPECT_EQ(part(make_plan(inputs_of("model=pythia28")), "gathered blocks"), 0);
@@ -302,20 +302,20 @@ TEST(Memory, CheckpointingKeepsOneInputALayer) {
 }
 
 TEST(Memory, LogitsAreNeverMoreThanAChunk) {
-  // 4096 rows of 50,304 in float32 or 8192 in bfloat16, overwritten with their gradient; that of a 16-bit
-  // matrix is summed over chunks in float32.
+  // 4096 rows of 50,304 in float32 or 8192 in bfloat16 are overwritten with their gradient. The gradient of a
+  // 16-bit matrix is summed over chunks in float32.
   expect_bytes(plan_of("model=pythia28 batch_size=4096 model.fsdp_policy_mp=bfloat16"), "logits chunk",
                8192.0 * 50'304 * 2 + 50'304.0 * 2560 * 4);
   expect_bytes(plan_of("model=pythia28 batch_size=4096"), "logits chunk", 4096.0 * 50'304 * 4);
-  // A CPU's products are bfloat16.
+  // Matmuls on a CPU are in bfloat16.
   expect_bytes(plan_of("model=pythia28 batch_size=4096 model.fsdp_policy_mp=bfloat16 --device cpu"),
                "logits chunk", 4096.0 * 50'304 * 6 + 50'304.0 * 2560 * 6);
 }
 
 TEST(Memory, AdafactorKeepsRowsAndColumns) {
   const Inputs in = inputs_of("model=pythia28");
-  // A layer: three matrices of h x 4h or 3h x h, one of h x h, and 13h of vectors; the two ends each V + h
-  // and, in the head, 2h: 32 * ((3h + h) + (h + h) + 2 * (4h + h) + 13h) + 2 * (V + h) + 2h.
+  // A layer has three matrices of h x 4h or 3h x h, one of h x h, and 13h of vectors. The two ends have V + h
+  // each and, in the head, 2h: 32 * ((3h + h) + (h + h) + 2 * (4h + h) + 13h) + 2 * (V + h) + 2h.
   const double h = 2560, v = 50'304;
   EXPECT_EQ(optimizer_values(config::Optimizer::Adafactor, *in.table), 32 * 29 * h + 2 * (v + h) + 2 * h);
 }

@@ -1,4 +1,4 @@
-// offload=reference: the reference's weights wait in host memory.
+// Tests offload=reference, which keeps the reference's weights in host memory.
 #include <gtest/gtest.h>
 
 #include "plan/memory.h"
@@ -20,13 +20,14 @@ double bytes_of(const Plan& plan, const std::string& name) {
 TEST(OffloadedReference, LeavesTwoBlocksOnTheGpu) {
   const Plan kept = plan_of(kLine + "live"), offloaded = plan_of(kLine + "live offload=reference");
   EXPECT_NEAR(bytes_of(kept, "reference"), 2 * 2'775'208'960.0, 1e5);
-  // The largest two blocks in a row: the embedding and the first layer, or the last layer and the head.
+  // The device holds the largest two adjacent blocks: the embedding and the first layer, or the last layer
+  // and the head.
   EXPECT_NEAR(bytes_of(offloaded, "reference"), 2 * (50'304 * 2560.0 + 12 * 2560 * 2560.0), 5e5);
   EXPECT_EQ(bytes_of(offloaded, "optimizer"), bytes_of(kept, "optimizer"));
   EXPECT_EQ(verdict_of(offloaded, "offload"), Verdict::ok);
 }
 
-// Two microbatches copy 2 * 5.55 GB; what a GPU computes meanwhile hides a part of it.
+// Two microbatches copy 2 * 5.55 GB. The GPU's computation hides a part of the copies.
 TEST(OffloadedReference, IsCopiedInEveryMicrobatch) {
   const auto step = [](const std::string& more) { return plan_of(kLine + "live " + more).timing.update; };
   const double link = load_device("h200").host_link;

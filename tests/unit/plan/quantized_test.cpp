@@ -1,4 +1,4 @@
-// Plans of models whose files bitsandbytes quantized.
+// Tests plans of models whose files bitsandbytes quantized.
 #include <filesystem>
 #include <fstream>
 
@@ -18,7 +18,7 @@ class QuantizedModel : public testing::Test {
   }
   ~QuantizedModel() override { fs::remove_all(folder_); }
 
-  // A line that plans with such a model.
+  // Returns a line that plans with such a model.
   std::string line(const std::string& quantization, const std::string& more) const {
     return "model=blank_model model.name_or_path=" + folder("model", quantization) +
            " model.fsdp_policy_mp=bfloat16 loss=dpo loss.beta=0.1 " + more;
@@ -92,7 +92,7 @@ TEST_F(QuantizedModel, IsRoundedWhereAllWeightsAreTrained) {
   EXPECT_EQ(adapted.run.adapter.base_dtype, config::BaseDtype::nf4);
 }
 
-// The weights of a checkpoint of a full run are not quantized; an adapter has none of the model's.
+// The checkpoint of a full run has unquantized weights. That of an adapter has none of the model's weights.
 TEST_F(QuantizedModel, MayBeReplacedByAnArchive) {
   const std::string full = folder("full", ""), archive = " adapter=lora model.archive=";
   EXPECT_FALSE(plan_of(line(kNested, archive + full)).resolved.adapter.base_dtype);
@@ -103,7 +103,7 @@ TEST_F(QuantizedModel, MayBeReplacedByAnArchive) {
   EXPECT_TRUE(plan_of(line(kNested, archive + (folder_ / "adapter").string())).resolved.adapter.base_dtype);
 }
 
-// Fewer bits are no way to save memory.
+// Quantizing the model further is not offered as a way to save memory.
 TEST_F(QuantizedModel, KeepsItsBits) {
   const auto offers_bits = [&](const std::string& quantization, const std::string& more) {
     for (const Saving& saving : costly_savings(inputs_of(line(quantization, "adapter=lora " + more))))
@@ -114,7 +114,7 @@ TEST_F(QuantizedModel, KeepsItsBits) {
   EXPECT_FALSE(offers_bits(kInt8, ""));
 }
 
-// An adapter keeps them, so products are no longer in 8 bits.
+// An adapter keeps the quantized weights, so matmuls are no longer in 8 bits.
 TEST_F(QuantizedModel, AnAdapterOverItGivesUpFp8) {
   for (const Saving& saving : costly_savings(inputs_of(line(kInt8, "fp8=true"))))
     if (saving.overrides.front() == kLora) {

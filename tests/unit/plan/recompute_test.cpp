@@ -8,7 +8,8 @@
 namespace dpo::plan {
 namespace {
 
-// Layers that are recomputed save their inputs only; the last one of all takes a whole layer's place in turn.
+// Recomputed layers save only their inputs. While a layer is recomputed, it needs the memory of a whole
+// layer.
 TEST(Recomputation, FreesMemoryByLayer) {
   const std::string line = "model=pythia28 batch_size=32 --device h200 activation_checkpointing=";
   const auto activations = [&](const std::string& value) {
@@ -41,7 +42,8 @@ TEST(Recomputation, IsOfAsFewLayersAsNecessary) {
   EXPECT_EQ(enough.resolved.activation_checkpointing.count, 0);
 }
 
-// Layers in order over four GPUs: each needs the memory of one, whether it is kept or recomputed.
+// With layers in order over four GPUs, each GPU needs the memory of one layer, whether it is kept or
+// recomputed.
 TEST(Recomputation, OfLayersSpreadOverGpus) {
   const std::string line =
       "model=pythia28 loss=dpo loss.beta=0.1 batch_size=512 --device a100-40gb --gpus 4 "
@@ -52,7 +54,7 @@ TEST(Recomputation, OfLayersSpreadOverGpus) {
   EXPECT_LE(most.memory.total(), all.memory.total());
 }
 
-// Scores that are cached free more than layers do, and cost less.
+// Cached scores free more memory than recomputed layers, and cost less.
 TEST(Recomputation, ComesAfterACachedReference) {
   const Plan plan = plan_of(
       "model=pythia28 loss=dpo loss.beta=0.1 batch_size=128 gradient_accumulation_steps=4 "

@@ -22,8 +22,8 @@ bool is_error(const Plan& plan, const std::string& id) {
   return finding && finding->verdict == Verdict::error;
 }
 
-// Plans the run with each remedy of its plan: the finding is gone, and there is no new error. Returns how
-// many there were.
+// Plans the run with each remedy of its plan, and checks that the finding is gone and that there is no new
+// error. Returns the number of remedies.
 std::size_t apply_remedies(const std::string& line) {
   std::size_t applied = 0;
   const Plan before = plan_of(line);
@@ -68,7 +68,7 @@ TEST(Remedies, OfTheBatchRuleHaveCheckpointingWhereItIsNeeded) {
   const Plan plan = plan_of(line);
   EXPECT_EQ(lines_of(*plan.find("batch-per-gpu")).front(),
             "activation_checkpointing=auto gradient_accumulation_steps=1");
-  // Here a larger batch would fit, but it is another training.
+  // A larger batch would fit here, but it would be a different training.
   const Plan other = plan_of(line + "optimizer_state=bfloat16 batch_size=12 gradient_accumulation_steps=3");
   EXPECT_EQ(lines_of(*other.find("batch-per-gpu")).front(),
             "activation_checkpointing=auto gradient_accumulation_steps=1");
@@ -85,8 +85,8 @@ TEST(Remedies, WhatIsOnAlreadyIsNotOffered) {
 }
 
 TEST(Remedies, ThatDoNotFitAreNotOffered) {
-  // Llama-7B in float32 does not fit on one of these GPUs, so neither fewer GPUs nor BasicTrainer on a single
-  // one.
+  // Llama-7B in float32 does not fit on one of these GPUs. Neither fewer GPUs nor BasicTrainer on one GPU is
+  // a remedy.
   const Plan plan = plan_of("model=llama7b trainer=FSDPTrainer batch_size=2 --gpus 2 --device l40s");
   for (const std::string& line : lines_of(*plan.find("batch-per-gpu")))
     EXPECT_EQ(line.find("--gpus 1"), std::string::npos);
@@ -112,7 +112,7 @@ TEST(Remedies, SaysThatThereIsNone) {
       << small.find("memory")->message;
 }
 
-// A batch of 4 is too small for 8 shards, and shards are what the savings know; --fit finds another mesh.
+// A batch of 4 is too small for 8 shards, and the savings know only shards. --fit finds another mesh.
 TEST(Remedies, AreWhatFitFinds) {
   const std::string line =
       "model=llama7b loss=sft batch_size=4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 --gpus 8 "
@@ -157,7 +157,7 @@ TEST(Remedies, OfMemoryTryEverySetting) {
   for (const std::string& words : lines) EXPECT_TRUE(plan_of(line + words).fits()) << words;
 }
 
-// A run with LoRA that fits into 24 GB only with its frozen matrices in 8 bits, or in 4.
+// A run with LoRA that fits into 24 GB only if its frozen matrices have 8 bits, or 4.
 TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
   const std::string line =
       "model=blank_model loss=dpo loss.beta=0.1 batch_size=64 gradient_accumulation_steps=32 "
@@ -177,7 +177,7 @@ TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBits) {
   }
 }
 
-// Products in 8 bits need frozen matrices in 16: with fewer, they are switched off too.
+// Matmuls in 8 bits need frozen matrices in 16 bits, so quantizing these switches fp8 off.
 TEST(Remedies, OfMemoryGiveUpFp8ForFrozenMatricesInFewBits) {
   Inputs in = inputs_of(
       "model=blank_model model.name_or_path=meta-llama/Llama-3.1-8B loss=dpo loss.beta=0.1 batch_size=16 "
@@ -195,7 +195,7 @@ TEST(Remedies, OfMemoryGiveUpFp8ForFrozenMatricesInFewBits) {
   }
 }
 
-// Over several GPUs too: LoRA of a 27B needs 8 bits on two of 24 GB.
+// Several GPUs may need it too: LoRA of a 27B model needs 8 bits on two GPUs of 24 GB.
 TEST(Remedies, OfMemoryOfferFrozenMatricesInFewBitsToRanks) {
   const std::string line =
       "model=blank_model model.name_or_path=google/gemma-3-27b-it loss=dpo loss.beta=0.1 batch_size=64 "
@@ -240,7 +240,7 @@ TEST(Remedies, OfMemoryKeepTheIntervals) {
   EXPECT_NE(lines[0].find("batch_size=4 eval_every=19996 --gpus 4"), std::string::npos) << lines[0];
 }
 
-// All weights of a 13B do not fit into 24 GB: LoRA does, and other GPUs would train them all.
+// All weights of a 13B model do not fit into 24 GB. LoRA does, and other GPUs would train them all.
 TEST(Remedies, OfMemoryNameLoraAndOtherGpus) {
   const std::string line =
       "model.name_or_path=allenai/OLMo-2-1124-13B loss=dpo loss.beta=0.1 batch_size=8 --device rtx4090 ";
@@ -266,7 +266,7 @@ TEST(Remedies, OfMemoryNameLoraLast) {
   EXPECT_EQ(lines[0], "gradient_accumulation_steps=1");
 }
 
-// What is resumed has the numbers that it had; where its state waits, and what is recomputed, may change.
+// A resumed run keeps its number formats. The place of its state and the recomputed layers may change.
 TEST(Remedies, OfAResumedRunKeepItsNumbers) {
   const auto offered = [](const std::string& line, const std::optional<std::string>& resume) {
     Inputs in = inputs_of(line);
@@ -323,7 +323,7 @@ TEST(Remedies, WorkWhenApplied) {
   EXPECT_GT(applied, 100u);
 }
 
-// A batch of another size may end between evaluations, not fit, or be split otherwise than before.
+// A batch of another size may end between evaluations, not fit, or be split in a different way.
 TEST(Remedies, ThatRulesProposeCauseNoOtherError) {
   const std::string strict =
       "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 batch_size=100 plan.strict=true "
@@ -351,14 +351,14 @@ TEST(Remedies, ThatRulesProposeCauseNoOtherError) {
   for (const std::string& line : {strict, often, small, split, alone}) apply_remedies(line);
 }
 
-TEST(Remedies, MendOneErrorOfSeveral) {
+TEST(Remedies, FixOneErrorOfSeveral) {
   const std::string line = "model=llama7b max_prompt_length=512 --device rtx4090";
   const Plan plan = plan_of(line);
   ASSERT_FALSE(plan.fits());
   EXPECT_EQ(lines_of(*plan.find("prompt-room")), (std::vector<std::string>{"max_prompt_length=256"}));
 }
 
-// What the batch does not divide over comes with a batch that does.
+// A mesh that does not divide the batch comes with a batch that it divides.
 TEST(Remedies, UncoverNoBatchThatDoesNotDivide) {
   const std::string few =
       "model=gpt2-large batch_size=2 gradient_accumulation_steps=8 trainer=FSDPTrainer eval_every=null "
@@ -390,7 +390,7 @@ TEST(Remedies, OfOneProcessOnSeveralMachinesShard) {
       (std::vector<std::string>{"trainer=FSDPTrainer batch_size=16", "trainer=FSDPTrainer batch_size=32"}));
 }
 
-// A mesh with given sizes fits only that many ranks; remedies keep the sizes or reset them.
+// A mesh with fixed sizes fits only one number of ranks. Remedies keep the sizes or reset them.
 TEST(Remedies, OfAMeshHoldWhenApplied) {
   std::size_t applied = 0;
   for (const std::string& line :

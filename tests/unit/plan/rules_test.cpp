@@ -157,7 +157,8 @@ TEST(MeshOfAPlan, OnAllGpusIsAdvisedWhereItWorks) {
   EXPECT_EQ(advice(inputs_of(line + "TensorParallelTrainer batch_size=48 mesh.tensor=4")),
             "mesh.tensor=null ");
   EXPECT_EQ(advice(inputs_of(line + "FSDPTrainer batch_size=4 mesh.shard=2")), "");  // too few examples
-  // Other ranks than a launcher started are not the plan's to advise; each of two machines has idle GPUs.
+  // The plan does not advise another number of ranks than a launcher has started. Each of two machines has
+  // idle GPUs.
   Inputs launched = inputs_of(line + "FSDPTrainer batch_size=48");
   launched.machine.launched = Launched{.ranks = 8, .on_machine = 4};
   EXPECT_EQ(make_plan(launched).find("idle-gpus")->message,

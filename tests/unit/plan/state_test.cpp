@@ -1,4 +1,4 @@
-// Plans of small and offloaded optimizer state.
+// Tests plans of quantized and offloaded optimizer state.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -23,15 +23,15 @@ TEST(OptimizerStatePlan, CountsTheBytesOfEachStorage) {
   const std::string line = "model=pythia28 optimizer=AdamW ";
   EXPECT_NEAR(optimizer_part(plan_of(line)), 8 * kParameters, 1e5);
   EXPECT_NEAR(optimizer_part(plan_of(line + "optimizer_state=bfloat16")), 4 * kParameters, 1e5);
-  // A byte, and float32 for each 256.
+  // Each value takes a byte, plus a float32 scale for each 256.
   EXPECT_NEAR(optimizer_part(plan_of(line + "optimizer_state=8bit")), 2 * (1 + 1 / 64.0) * kParameters, 1e5);
   const std::string small = line + "model.policy_dtype=bfloat16 ";
   EXPECT_NEAR(optimizer_part(plan_of(small)), 4 * kParameters, 1e5);
   EXPECT_NEAR(optimizer_part(plan_of(small + "optimizer_state=float32")), 8 * kParameters, 1e5);
   EXPECT_NEAR(optimizer_part(plan_of("model=pythia28 optimizer_state=8bit")), (1 + 1 / 64.0) * kParameters,
               1e5);
-  // Less to read and write in 16 bits; finding codes of 8 bits takes longer than that saves. Smaller
-  // checkpoints.
+  // 16 bits have less to read and write. Finding 8-bit codes takes longer than that saves. Checkpoints are
+  // smaller.
   const auto seconds = [&](const std::string& state) {
     return plan_of(line + "optimizer_state=" + state).timing.optimizer;
   };
@@ -44,7 +44,7 @@ TEST(OptimizerStatePlan, CountsTheBytesOfEachStorage) {
 TEST(OptimizerStatePlan, OffloadingTakesHostMemoryAndTime) {
   const std::string line = "model=pythia28 optimizer=AdamW --device h200 ";
   const Plan resident = plan_of(line), offloaded = plan_of(line + "offload=optimizer");
-  // Three parts of 8 Mi parameters.
+  // The device holds three parts of 8 Mi parameters.
   EXPECT_NEAR(optimizer_part(offloaded), 3 * 8 * 8'388'608.0, 1);
   EXPECT_NEAR(resident.memory.total() - offloaded.memory.total(), 8 * kParameters - 3 * 8 * 8'388'608.0, 1e5);
   EXPECT_NEAR(offloaded.timing.optimizer, 8 * kParameters / 50e9, 1e-4);
@@ -53,13 +53,13 @@ TEST(OptimizerStatePlan, OffloadingTakesHostMemoryAndTime) {
   expect_finding(line + "offload=optimizer", "offload", Verdict::ok, "in host memory per GPU");
   EXPECT_FALSE(resident.find("offload"));
   expect_finding(line + "offload=reference", "offload", Verdict::hint, "no weights of a reference");
-  // A small state is whole on the device.
+  // A small state stays on the device.
   EXPECT_EQ(optimizer_part(plan_of("model=pythia28 adapter=lora optimizer=AdamW offload=optimizer")),
             optimizer_part(plan_of("model=pythia28 adapter=lora optimizer=AdamW")));
 }
 
 TEST(OptimizerStatePlan, OffloadedStateMustFitIntoHostMemory) {
-  // 20.7 GiB of state, and a checkpoint of 31 GiB.
+  // The state has 20.7 GiB, and a checkpoint 31 GiB.
   Inputs in = inputs_of("model=pythia28 optimizer=AdamW offload=optimizer --device h200");
   for (const auto& [gib, verdict] :
        {std::pair(55.0, Verdict::error), std::pair(65.0, Verdict::warning), std::pair(128.0, Verdict::ok)}) {
@@ -97,8 +97,8 @@ double part_of(const std::string& line, const std::string& name) {
 
 double gradients_of(const std::string& line) { return part_of(line, "gradients"); }
 
-// Without clipping, one rank with one microbatch has the gradients of one block at a time; of the embedding
-// all the time, if the head has its matrix.
+// Without clipping, one rank with one microbatch keeps the gradients of one block at a time. Those of the
+// embedding stay all the time if the head shares its matrix.
 TEST(GradientsPlan, AreOfABlockWhereNothingNeedsAll) {
   const double layer = 202'383'360, all = 6'738'415'616;  // of Llama-7B
   EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null"), 4 * layer, 1e5);
@@ -106,19 +106,20 @@ TEST(GradientsPlan, AreOfABlockWhereNothingNeedsAll) {
   EXPECT_NEAR(gradients_of("model=llama7b"), 4 * all, 1e5);
   EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null gradient_accumulation_steps=2"), 4 * all, 1e5);
   EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null trainer=FSDPTrainer --gpus 2"), 2 * all, 1e5);
-  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null --gpus 2"), 4 * layer, 1e5);  // spread
+  EXPECT_NEAR(gradients_of("model=llama7b max_grad_norm=null --gpus 2"), 4 * layer, 1e5);  // spread over GPUs
   const double embedding = (50'257 + 1'024) * 1'280, gpt2_layer = 19'677'440;
   EXPECT_NEAR(gradients_of("model=gpt2-large max_grad_norm=null"), 4 * (embedding + gpt2_layer), 1e5);
 }
 
-// Adafactor has a tensor and its change in float32: after the activations, or besides them.
+// Adafactor needs a tensor and its change in float32, either after the activations are freed or in addition
+// to them.
 TEST(GradientsPlan, AnUpdateOfAdafactorNeedsRoom) {
   const std::string line = "model=llama7b optimizer=Adafactor model.policy_dtype=bfloat16 batch_size=4 ";
   const double head = 32'000 * 4'096, before = part_of(line, "workspace");
   EXPECT_NEAR(part_of(line + "max_grad_norm=null", "workspace"), before + 12 * head, 1e5);
 }
 
-// Autograd computes the gradient of all rows of an embedding, when there are few activations any more.
+// Autograd computes the gradient of all rows of an embedding when few activations are left.
 TEST(GradientsPlan, OfAnEmbeddingAreThereTwice) {
   const std::string line = "model=gpt2-large activation_checkpointing=true batch_size=1 max_length=64 ";
   const double embedding = 4.0 * (50'257 + 1'024) * 1'280;

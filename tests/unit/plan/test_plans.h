@@ -1,4 +1,4 @@
-// Plans for tests: a command line as a user would type it, on devices that need not exist.
+// Makes plans for tests from a command line as a user would type it, on devices that need not exist.
 #pragma once
 
 #include <sstream>
@@ -19,8 +19,8 @@ inline std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-// "--gpus N", "--nodes N" and "--device NAME" among the arguments are parsed as the program does. Nothing
-// depends on this machine.
+// Parses "--gpus N", "--nodes N" and "--device NAME" among the arguments as the program does. The result does
+// not depend on this machine.
 inline Inputs inputs_of(const std::string& line) {
   config::Request request;
   MachineRequest machine;
@@ -56,7 +56,7 @@ inline const std::string kReferenceDpo =
 
 inline const std::string kDpo = "model=pythia28 loss=dpo loss.beta=0.1 model.archive=sft ";
 
-// `message` is part of the finding's message.
+// Expects a finding whose message contains `message`.
 inline void expect_finding(const std::string& line, const std::string& id, Verdict verdict,
                            const std::string& message) {
   const Plan plan = plan_of(line);
@@ -66,7 +66,7 @@ inline void expect_finding(const std::string& line, const std::string& id, Verdi
   EXPECT_NE(finding->message.find(message), std::string::npos) << finding->message;
 }
 
-// Prompts and responses of these lengths, nothing random: 200 tokens a pair, 150 an SFT example.
+// Returns fixed lengths of prompts and responses: by default, 200 tokens per pair and 150 per SFT example.
 inline Lengths fixed_lengths(double prompt = 100, double response = 50) {
   Lengths lengths;
   lengths.name = "fixed";

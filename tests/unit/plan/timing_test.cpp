@@ -1,4 +1,5 @@
-// Time by hand, from the cost model: 2 operations per parameter and token forward, twice that backward.
+// Computes time by hand from the cost model: 2 operations per parameter and token forward, twice as many
+// backward.
 #include "plan/timing.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,8 @@
 namespace dpo::plan {
 namespace {
 
-// Round figures: products reach 100 TFLOP/s in 16 bits, 10 in float32; 1 TB/s memory, 100 GB/s links.
+// Returns a device with round figures: matmuls reach 100 TFLOP/s in 16 bits and 10 in float32; 1 TB/s memory,
+// 100 GB/s links.
 Device round_device() {
   Device device;
   device.name = "round";
@@ -16,7 +18,7 @@ Device round_device() {
   device.memory_bandwidth = 1e12;
   device.bf16_flops = 200e12;
   device.fp32_flops = 20e12;
-  device.efficiency = 0.35;  // of a step: 0.7 of what products reach
+  device.efficiency = 0.35;  // of a step: 0.7 of the rate of matmuls
   device.link = 100e9;
   device.network = 10e9;
   device.watts = 500;
@@ -31,17 +33,17 @@ Plan timed(const std::string& line) {
   return make_plan(in);
 }
 
-// Pythia-2.8B: matrices of the layers 32 * 12 * 2560^2, of the head 50,304 * 2560.
+// Pythia-2.8B's matrices: 32 * 12 * 2560^2 in the layers, 50,304 * 2560 in the head.
 constexpr double kBody = 2'516'582'400;
 constexpr double kHead = 128'778'240;
 
-// Seconds of a forward pass besides products, on the round device: of layers attention at a third of their
-// rate, 110 bytes in 16 bits per token and hidden element, and 10 us for each ...
-double besides(int layers, int hidden, double attended, double tokens, double rate, double bytes) {
+// Returns the seconds of a forward pass through the layers without matmuls, on the round device: attention at
+// a third of the rate, 110 bytes in 16 bits per token and hidden element, and 10 us for each layer.
+double without_matmuls(int layers, int hidden, double attended, double tokens, double rate, double bytes) {
   return layers * (4.0 * hidden * attended / (rate / 3) + 110.0 * bytes / 2 * hidden * tokens / 1e12 + 10e-6);
 }
 
-// ... and of embedding and head 10 us for each, and the reading of the logits.
+// Returns the seconds of embedding and head without matmuls: 10 us for each, and the reading of the logits.
 double of_logits(int vocabulary, double rows, double bytes) {
   return vocabulary * rows * bytes / 1e12 + 2 * 10e-6;
 }
@@ -49,7 +51,7 @@ double of_logits(int vocabulary, double rows, double bytes) {
 TEST(Timing, ComputeOfOneGpu) {
   // 8 pairs: 1600 tokens, 800 of them rows of the head. Causal attention sees 100 * 101 / 2 + 2 * (50 * 100 +
   // 50 * 51 / 2) = 17,600 pairs of positions an example.
-  const double body = 2 * kBody * 1600 / 100e12 + besides(32, 2560, 8 * 17'600.0, 1600, 100e12, 2);
+  const double body = 2 * kBody * 1600 / 100e12 + without_matmuls(32, 2560, 8 * 17'600.0, 1600, 100e12, 2);
   const double head = 2 * kHead * 800 / 100e12 + of_logits(50'304, 800, 2);
   const std::string line =
       "model=pythia28 loss=dpo loss.beta=0.1 batch_size=8 model.fsdp_policy_mp=bfloat16 ";
@@ -63,37 +65,38 @@ TEST(Timing, ComputeOfOneGpu) {
 
 TEST(Timing, Float32RunsAtItsOwnRate) {
   const double products = (2 * kBody * 600 + 2 * kHead * 200) / 10e12;
-  EXPECT_NEAR(
-      timed("model=pythia28 batch_size=4").timing.microbatch.elapsed,
-      3 * (products + besides(32, 2560, 4 * (5050 + 6275.0), 600, 10e12, 4) + of_logits(50'304, 200, 4)) +
-          2e-3,
-      1e-6);
+  EXPECT_NEAR(timed("model=pythia28 batch_size=4").timing.microbatch.elapsed,
+              3 * (products + without_matmuls(32, 2560, 4 * (5050 + 6275.0), 600, 10e12, 4) +
+                   of_logits(50'304, 200, 4)) +
+                  2e-3,
+              1e-6);
 }
 
-// OLMoE: a token is multiplied by 8 of 64 experts, 16 * 2048 * (4 * 2048 + 64 + 8 * 3 * 1024) parameters of
-// the layers.
+// In OLMoE, a token is multiplied by 8 of 64 experts: 16 * 2048 * (4 * 2048 + 64 + 8 * 3 * 1024) parameters
+// of the layers.
 TEST(Timing, OnlyActiveExpertsAreComputed) {
   const double layers = 2 * 1'075'838'976.0 * 600 / 10e12, head = 2 * 103'022'592.0 * 200 / 10e12;
   EXPECT_NEAR(timed("model=olmoe batch_size=4").timing.microbatch.elapsed,
-              3 * (layers / 0.46 + head + besides(16, 2048, 4 * (5050 + 6275.0), 600, 10e12, 4) +
+              3 * (layers / 0.46 + head + without_matmuls(16, 2048, 4 * (5050 + 6275.0), 600, 10e12, 4) +
                    of_logits(50'304, 200, 4)) +
                   2e-3,
               1e-6);
 }
 
 TEST(Timing, OptimizerIsOnePassOverMemory) {
-  // AdamW over 16-bit weights with the rest of float32: 28.25 bytes a parameter. 28.25 * 2,775,208,960 / 1e12
-  // s.
+  // AdamW over 16-bit weights with the other bits of float32 moves 28.25 bytes per parameter: 28.25 *
+  // 2,775,208,960 / 1e12 s.
   EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16").timing.optimizer,
               0.0783997, 1e-6);
-  // Sharded over 4: a quarter, of 32.25 bytes, since gradients of several ranks are float32.
+  // Sharded over 4, it is a quarter of 32.25 bytes, because gradients of several ranks are float32.
   EXPECT_NEAR(timed("model=pythia28 optimizer=AdamW model.fsdp_policy_mp=bfloat16 trainer=FSDPTrainer "
                     "batch_size=8 --gpus 4")
                   .timing.optimizer,
               0.0223753, 1e-6);
 }
 
-// Frozen weights have no gradients: the backward pass has half the products, and the same between them.
+// Frozen weights have no gradients. The backward pass has half the matmuls, and the same operations between
+// them.
 TEST(Timing, AnAdapterSavesTheGradientsOfTheWeights) {
   const std::string line = "model=pythia28 loss=sft batch_size=64 model.fsdp_policy_mp=bfloat16 ";
   const double full = plan_of(line).timing.microbatch.compute;
@@ -105,7 +108,8 @@ TEST(Timing, AnAdapterSavesTheGradientsOfTheWeights) {
   EXPECT_GT(dora, lora);
 }
 
-// Forward and backward, each reads the codes of 32 * 12 * 2560^2 elements and writes them in 2 bytes.
+// The forward and the backward pass each read the codes of 32 * 12 * 2560^2 elements and write the values in
+// 2 bytes.
 TEST(Timing, MatricesInFewBitsAreExpandedInEveryPass) {
   const std::string line =
       "model=pythia28 loss=sft batch_size=64 model.fsdp_policy_mp=bfloat16 adapter=lora ";
@@ -130,13 +134,13 @@ TEST(Timing, ShardedCommunication) {
       "model=pythia28 loss=dpo loss.beta=0.1 reference=live trainer=FSDPTrainer batch_size=8 "
       "model.fsdp_policy_mp=bfloat16 --gpus 4");
   EXPECT_NEAR(dpo.timing.microbatch.communication, 10 * 0.75 * parameters / 100e9, 1e-9);
-  // Over two machines the network is the bus.
+  // Across two machines, the network is the bottleneck.
   const Plan nodes = timed(
       "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 2 --nodes 2");
   EXPECT_NEAR(nodes.timing.microbatch.communication, 8 * 0.75 * parameters / 10e9, 1e-9);
 }
 
-// Frozen matrices in 4 bits are gathered so, forward and backward; only gradients of the adapter are reduced.
+// Frozen matrices are gathered in 4 bits, forward and backward. Only gradients of the adapter are reduced.
 TEST(Timing, ShardsOfFrozenMatricesInFewBits) {
   const std::string line =
       "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 adapter=lora --gpus 4 ";
@@ -152,7 +156,7 @@ TEST(Timing, TensorParallelCommunication) {
   // layers, t = 4.
   const std::string line = "model=pythia28 trainer=TensorParallelTrainer batch_size=8 --gpus 4 ";
   const Plan plan = timed(line + "model.fsdp_policy_mp=bfloat16");
-  // The embedding's outputs are summed too, and the gradients of the head's inputs, 4 bytes each: 8 * 50
+  // The embedding's outputs are summed too, and the gradients of the head's inputs: 4 bytes each, 8 * 50
   // rows.
   const double ends = 4.0 * (1200 + 400) * 2560 * 0.75 / 100e9;
   EXPECT_NEAR(plan.timing.microbatch.communication, 16.0 * 1200 * 2560 * 0.75 * 32 / 100e9 + ends, 1e-9);
@@ -162,8 +166,8 @@ TEST(Timing, TensorParallelCommunication) {
 }
 
 TEST(Timing, ShardsOfTensorParallelGroups) {
-  // Norms and biases of sums apart (32 layers of 6h, and 2h), each tensor rank has half of the parameters; 4
-  // of them gather and scatter 8 bytes each.
+  // Norms and biases of sums are whole on each rank (32 layers of 6h, and 2h). Of the other parameters, each
+  // tensor rank has half. 4 of them gather and scatter 8 bytes each.
   const double whole = 32 * 6 * 2560 + 2 * 2560, parameters = (2'775'208'960 - whole) / 2 + whole;
   const Plan plan = timed(
       "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 mesh.tensor=2 --gpus "
@@ -178,7 +182,7 @@ TEST(Timing, ReplicasExchangeTheirSharesOnce) {
   const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 ";
   const Plan plan =
       timed(line + "batch_size=64 gradient_accumulation_steps=2 mesh.replica=2 --gpus 4 --nodes 2");
-  // Shards stay within a machine; a quarter of the gradients in float32 crosses the network twice, halved.
+  // Shards stay within a machine. A quarter of the gradients in float32 crosses the network twice, halved.
   EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
   EXPECT_NEAR(plan.timing.gradient_reduction, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-5);
   EXPECT_NEAR(plan.timing.update,
@@ -197,8 +201,8 @@ TEST(Timing, WholeGradientsAreExchangedOnce) {
 }
 
 TEST(Timing, RanksOfAProcessorShareIt) {
-  // Twice the ranks with the same examples each and half the rate each: the step takes twice as long, but for
-  // the exchange, and for what a block costs at least.
+  // Twice the ranks have the same examples each and half the rate each. The step takes twice as long, apart
+  // from the exchange and the minimum cost of a block.
   const auto step = [](int ranks) {
     Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
                           std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
@@ -228,7 +232,7 @@ TEST(Timing, TokensThatHideCommunication) {
   EXPECT_NEAR(threshold(25e9).beat_one_gpu, 3937.5, 1);
 }
 
-// Tokens per second of a sharded run over those of as many independent GPUs.
+// Returns the tokens per second of a sharded run relative to those of as many independent GPUs.
 double efficiency(int gpus, int tokens_per_gpu) {
   const int examples = tokens_per_gpu / 150;
   const std::string line = "model=pythia28 trainer=FSDPTrainer optimizer=SGD model.fsdp_policy_mp=bfloat16 ";
@@ -248,8 +252,7 @@ TEST(Timing, ScalesAsMeasuredOnH200) {
 }
 
 TEST(Timing, SmallMicrobatchesOverSlowLinksDoNotPay) {
-  // Qualitatively: a 1B model on 4 GPUs over PCIe with two examples each is far slower than four GPUs side by
-  // side.
+  // A 1B model on 4 GPUs over PCIe with two examples each must be far slower than four GPUs side by side.
   const auto speed = [](const std::string& trainer, int gpus) {
     return plan_of("model.name_or_path=EleutherAI/pythia-1b trainer=" + trainer +
                    " batch_size=" + std::to_string(2 * gpus) +
@@ -272,7 +275,7 @@ TEST(Timing, WholeRun) {
   EXPECT_EQ(timed(line + "n_examples=20032").timing.evaluations, 3);
   EXPECT_EQ(timed(line + "eval_every=null").timing.evaluations, 0);
   EXPECT_EQ(timed(line + "n_epochs=3").timing.updates, 3 * 1562);
-  EXPECT_EQ(timed(line + "n_examples=1000").timing.updates, 16);  // looked at after full batches
+  EXPECT_EQ(timed(line + "n_examples=1000").timing.updates, 16);  // checked after full batches
   EXPECT_EQ(timed(line + "n_epochs=null n_examples=640").timing.updates, 10);
   EXPECT_NEAR(t.training_hours, 1562 * t.update / 3600, 1e-12);
   EXPECT_NEAR(t.energy_kwh, t.total_hours() * 0.5, 1e-12);
@@ -298,9 +301,8 @@ TEST(Timing, ACachedReferenceIsScoredOnce) {
 }
 
 TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
-  // Measured on one thread of a Neoverse V1 in float32, in seconds of its time: the demonstration's shape
-  // (two layers of 128) on 967 tokens of 32 short examples, and Pythia-70M's on 1426 tokens of 8 with HH's
-  // lengths.
+  // Seconds that one thread of a Neoverse V1 took in float32 for the demonstration's shape (two layers of
+  // 128) on 967 tokens of 32 short examples, and for Pythia-70M's on 1426 tokens of 8 with HH's lengths.
   const auto planned = [](const std::string& model, const Lengths& lengths, int batch) {
     Inputs in = inputs_of(
         "model=blank_model optimizer=SGD --device cpu model.name_or_path=EleutherAI/pythia-70m "
@@ -330,7 +332,7 @@ TEST(Timing, ASmallModelOnAProcessorIsMoreThanItsProducts) {
 }
 
 TEST(Timing, StepOfAMeasuredProcessor) {
-  // 64 pairs of Pythia-70M's shape with HH's lengths on two cores with AMX: 7.8 s, and 6.1 s later.
+  // 64 pairs of Pythia-70M's shape with HH's lengths took 7.8 s on two cores with AMX, and 6.1 s later.
   Inputs in = inputs_of(
       "model=blank_model model.name_or_path=EleutherAI/pythia-70m loss=dpo loss.beta=0.1 batch_size=64 "
       "model.fsdp_policy_mp=bfloat16 optimizer=AdamW reference=live --device cpu");
@@ -341,8 +343,7 @@ TEST(Timing, StepOfAMeasuredProcessor) {
 }
 
 TEST(Timing, LossesThatScoreMoreTakeMore) {
-  // Policy and reference forward, policy backward: 1 + 1 + 2. KTO scores mismatched responses by both as
-  // well.
+  // Policy and reference forward, policy backward: 1 + 1 + 2. KTO also scores mismatched responses with both.
   const std::string line =
       "model=pythia28 loss.beta=0.1 batch_size=64 reference=live sample_during_eval=false loss=";
   const Timing dpo = timed(line + "dpo").timing, kto = timed(line + "kto").timing,
@@ -358,7 +359,7 @@ TEST(Timing, ThePolicySamplesAfterTheFirstUpdateAndTheReferenceOnce) {
     return timed("model=pythia28 loss=dpo loss.beta=0.1 batch_size=64 eval_every=6400 reference=live " + more)
         .timing.samplings;
   };
-  // 17 evaluations; the samples of the first come after the first update.
+  // There are 17 evaluations. The samples of the first one come after the first update.
   EXPECT_EQ(samplings("sample_during_eval=true"), 17 + 1);
   EXPECT_EQ(samplings("sample_during_eval=auto"), 17 + 1);
   EXPECT_EQ(samplings("sample_during_eval=true do_first_eval=false"), 16 + 1);
@@ -382,7 +383,7 @@ TEST(Timing, SamplesThatNobodyAskedForTakeASmallShare) {
   EXPECT_FALSE(asked.sampled.seconds);
   EXPECT_EQ(timed(line + "eval_every=6400 sample_during_eval=true n_eval_examples=3").timing.sampled.texts,
             3);
-  // One example is over before a text is written.
+  // One example ends the run before a text is written.
   EXPECT_EQ(timed(line + "batch_size=1 n_examples=1 n_eval_examples=1 debug=true").timing.sampled.texts, 0);
 }
 
@@ -393,9 +394,9 @@ TEST(Timing, CheckpointsTakeTime) {
   EXPECT_EQ(rare.checkpoints, 2);
   EXPECT_EQ(often.checkpoints, 1562);
   const double bytes = 8 * 2'775'208'960.0;
-  // Two copies, and the end waits for the last one to be written.
+  // There are two copies, and the end waits until the last one is written.
   EXPECT_NEAR(rare.checkpoint_hours * 3600, 2 * bytes / 3e9 + bytes / 0.5e9, 1e-6);
-  // Where each is due before the last is written, the run takes as long as writing them all.
+  // If each checkpoint is due before the last one is written, the run takes as long as writing them all.
   EXPECT_GT(often.update, 0);
   EXPECT_NEAR(often.total_hours() * 3600, 1562 * (bytes / 3e9 + bytes / 0.5e9), 0.01 * 1562 * bytes / 0.5e9);
   EXPECT_EQ(timed(line + "64 debug=true").timing.checkpoint_hours, 0);

@@ -58,7 +58,7 @@ TEST_F(YamlFiles, NamesThatBeginWithWhatWasTypedAreSuggested) {
   const auto problem = [](const std::string& name) { return message_of([&] { load_device(name); }); };
   EXPECT_NE(problem("A100").find("; did you mean 'a100-40gb' or 'a100-80gb'?"), std::string::npos);
   EXPECT_NE(problem("rxt4090").find("; did you mean 'rtx4090'?"), std::string::npos);
-  EXPECT_EQ(problem("rtx4080").find("did you mean"), std::string::npos);  // another GPU
+  EXPECT_EQ(problem("rtx4080").find("did you mean"), std::string::npos);  // a different GPU
   EXPECT_EQ(problem("zzzzzz").find("did you mean"), std::string::npos);
 }
 

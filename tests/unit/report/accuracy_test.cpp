@@ -12,7 +12,7 @@ TEST(Accuracy, IsShownWithItsExamples) {
   EXPECT_EQ(accuracy_text(0.8125, 1.5, 1600), "0.812 (n=1,600)");
 }
 
-// An accuracy of 0 has ties alone only if the mean margin is 0 too: else some margins are negative.
+// An accuracy of 0 means only ties if the mean margin is 0 too. Otherwise, some margins are negative.
 TEST(Accuracy, OfTiesIsAHalf) {
   EXPECT_EQ(accuracy_text(0, 0), "0.5 (ties)");
   EXPECT_EQ(accuracy_text(0, 0, 16), "0.5 (ties, n=16)");

@@ -52,7 +52,8 @@ TEST(Learned, ByAccuracyAgainstChance) {
   EXPECT_EQ(no.answer, Answer::no);
   EXPECT_TRUE(no.sentence.starts_with("No, the opposite: ")) << no.sentence;
   EXPECT_EQ(what_was_learned(log_of(start)).answer, Answer::unclear);
-  // With a reference, chance is known without an evaluation before training; 4 of the examples are pairs.
+  // With a reference, chance is the baseline without an evaluation before training. 4 of the examples are
+  // pairs.
   const MetricLog late = log_of(evaluation(1600, 0.5, rewards(0.75, 1) + ", \"kl_eval/per_token\": 0.1"));
   EXPECT_EQ(what_was_learned(late).answer, Answer::yes);
   EXPECT_EQ(what_was_learned(late, 4).answer, Answer::unclear);
@@ -99,7 +100,7 @@ TEST(Learned, ByAccuracyAgainstTheModelBefore) {
   EXPECT_NE(learned.sentence.find("before training 0.625"), std::string::npos) << learned.sentence;
 }
 
-// Rewards without a reference are log-probabilities: chance says nothing about them.
+// Rewards without a reference are log-probabilities, so 0.5 is not a meaningful baseline.
 TEST(Learned, ByAccuracyAgainstTheFirstEvaluation) {
   const std::string first = evaluation(160, 1, rewards(0.625, 0.5));
   EXPECT_EQ(

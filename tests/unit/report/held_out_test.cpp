@@ -31,7 +31,7 @@ TEST(HeldOut, SetsThatDiffer) {
             "different held-out sets: 16 examples each, but not the same ones; not comparable");
 }
 
-// Older runs have no digest, but their sizes can tell.
+// Older runs have no digest, but their sizes can differ.
 TEST(HeldOut, SetsThatWereNotRecorded) {
   EXPECT_TRUE(compare_held_out(Runs{{16, ""}, {5, ""}}).differ());
   const HeldOutComparison compared = compare_held_out(Runs{{16, ""}, {16, "a"}});

@@ -22,7 +22,7 @@ TEST(Escape, LeavesNothingThatHtmlWouldRead) {
   EXPECT_EQ(escape(std::string_view("\0\x1b\x7f", 3)), "···");
 }
 
-// Whatever the bytes are, the result neither opens a tag nor ends an attribute, and is valid UTF-8.
+// For any bytes, the result neither opens a tag nor ends an attribute, and is valid UTF-8.
 TEST(Escape, HoldsForEveryByteAndPairOfBytes) {
   for (int first = 0; first < 256; ++first)
     for (int second = 0; second < 256; ++second) {
@@ -52,7 +52,7 @@ TEST(Ticks, AreRoundNumbersWithinTheRange) {
   EXPECT_EQ(ticks(0, 10), (std::vector<double>{0, 2, 4, 6, 8, 10}));
   EXPECT_EQ(ticks(0, 3200), (std::vector<double>{0, 1000, 2000, 3000}));
   EXPECT_EQ(ticks(-2.5, 1).front(), -2);
-  EXPECT_FALSE(std::signbit(ticks(0, 10).front()));  // which would be shown as -0
+  EXPECT_FALSE(std::signbit(ticks(0, 10).front()));  // a signed zero would be shown as -0
   const std::vector<double> small = ticks(0.1, 0.7);
   ASSERT_EQ(small.size(), 3u);
   EXPECT_DOUBLE_EQ(small.back(), 0.6);

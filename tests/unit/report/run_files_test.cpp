@@ -33,7 +33,7 @@ class RunFiles : public testing::Test {
   const fs::path folder_ = fs::path(testing::TempDir()) / "dpo_report_run_files";
 };
 
-// Copying such a value would overflow the stack, and end a server that shows the run.
+// Copying a deeply nested value would overflow the stack, and end a server that shows the run.
 TEST_F(RunFiles, AreNotNestedDeeply) {
   const std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
   EXPECT_TRUE(read_object(write("plan.json", "{\"a\": " + deep + "}")).is_null());
@@ -188,7 +188,7 @@ TEST(Changes, OfSingleResponsesAmongPairsAreNone) {
   EXPECT_EQ(scores_of(mixed, Score::margin), (std::vector<double>{1, -1}));
 }
 
-// As before the first update: the ten worst would be arbitrary.
+// Before the first update all scores are equal, and the ten worst would be arbitrary.
 TEST(Changes, OfEqualScoresHaveNoWorst) {
   const Changes changes = compare({}, {pair(1, 0, 0), pair(2, 0, 0)}, 5);
   EXPECT_EQ(changes.wrong, 2u);

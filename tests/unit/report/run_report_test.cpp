@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// A text that would run a script wherever it is not escaped.
+// A text that would run a script if it were not escaped.
 const std::string kHostile =
     "</script></style>\"'><img src=x onerror=alert(1)><script>alert(2)</script>&lt;{{}}";
 
@@ -27,7 +27,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
-// The folder of a DPO run with `evaluations` evaluations, in which every text is `text`.
+// Creates the folder of a DPO run with `evaluations` evaluations, in which every text is `text`.
 class RunPage : public testing::Test {
  protected:
   ~RunPage() override { fs::remove_all(root_); }
@@ -87,7 +87,7 @@ class RunPage : public testing::Test {
   const fs::path root_ = fs::path(testing::TempDir()) / "dpo_report_pages";
 };
 
-// What is in the page besides its style and script.
+// Returns the page without its style and script.
 std::string body_of(const std::string& page) {
   const std::size_t begin = page.find("<body>");
   return page.substr(begin, page.rfind("<script>") - begin);
@@ -124,7 +124,7 @@ TEST_F(RunPage, RunsNoScriptOfTheData) {
   }
 }
 
-// Every special character by itself, in every place: none survives unescaped.
+// Puts every special character alone into every place, and checks that none stays unescaped.
 TEST_F(RunPage, EscapesEverySpecialCharacter) {
   const auto tags = [](const std::string& page) { return count_of(page, "<") * 1000 + count_of(page, ">"); };
   const std::string plain = body_of(run_page(source_of(make_run("run", "x~y"), "x~y")));
@@ -195,7 +195,7 @@ TEST_F(RunPage, LeavesTheWholeRunOutOfThePlanUntilItHasFinished) {
   EXPECT_TRUE(contains(run_page(source_of(run, "text")), "<td>time of an update (median)</td>"));
 }
 
-// metrics.jsonl was cut back to the checkpoint after 64 examples, the other files were not.
+// metrics.jsonl was cut back to the checkpoint after 64 examples, but the other files were not.
 TEST_F(RunPage, OfAResumedRunHasOnlyEvaluationsThatCount) {
   const fs::path run = make_run("run", "text");
   const std::string before = run_page(source_of(run, "text"));

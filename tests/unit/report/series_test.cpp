@@ -10,7 +10,7 @@
 namespace dpo::report {
 namespace {
 
-// y is 1 and 3 in turn.
+// Returns a series whose y alternates between 1 and 3.
 Series series_of(std::size_t size) {
   Series series;
   for (std::size_t i = 0; i < size; ++i) series.add({2.0 * static_cast<double>(i), i % 2 == 0 ? 1.0 : 3.0});
@@ -79,7 +79,7 @@ TEST(MetricLog, KeepsEveryEvaluation) {
   EXPECT_FALSE(log.evaluations()[5000].margin.has_value());
 }
 
-// A file that is not a run's own may have as many names as it likes.
+// A file that is not from a run may have any number of names.
 TEST(MetricLog, HasABoundedNumberOfMetrics) {
   MetricLog log;
   for (int i = 0; i < 5000; ++i)

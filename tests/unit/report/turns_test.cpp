@@ -5,7 +5,7 @@
 namespace dpo::report {
 namespace {
 
-// "role: text | role: text"
+// Returns "role: text | role: text".
 std::string shown(const std::vector<Turn>& turns) {
   std::string text;
   for (const Turn& turn : turns) text += (text.empty() ? "" : " | ") + turn.role + ": " + turn.text;
@@ -67,7 +67,7 @@ TEST(Turns, AreCut) {
   EXPECT_EQ(shown(beginning_of(turns, 6)), "system: abc | user: dé … (2 characters more) | : (1 turn more)");
 }
 
-// The page of a hostile run is bounded: empty turns count too.
+// The page of a hostile run must be bounded, so empty turns count too.
 TEST(Turns, OfAHugeTextAreBounded) {
   std::string text;
   for (int i = 0; i < 200'000; ++i) text += "<|user|>";

@@ -16,7 +16,7 @@ void wait_for(const fs::path& file) {
   while (!fs::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-// What finish() throws, or nothing.
+// Returns the message of the error that finish() throws, or "".
 std::string failure_message(CheckpointWriter& writer) {
   try {
     writer.finish();
@@ -39,7 +39,7 @@ TEST_F(Checkpoints, AreCompleteOnlyWithEveryRanksPart) {
   second.finish();
   EXPECT_TRUE(is_complete(folder_ / "run" / "step-8"));
   first.finish();
-  // The same step again, which already exists.
+  // Writes the same step again, which already exists.
   first.write(trained("gpt2", parts[0]).snapshot(8), true);
   second.write(trained("gpt2", parts[1]).snapshot(8), true);
   first.finish();
@@ -58,7 +58,7 @@ TEST_F(Checkpoints, FailOnAllRanksWithTheMessageOfOne) {
     writers[rank]->write(trained("gpt2", parts[rank]).snapshot(16), false);
     wait_for(run / "step-16.tmp.launch.signs" / ("part-" + std::to_string(rank) + ".done"));
   }
-  fs::remove(file);  // by another user, who may write to the folder, before the last rank opens it
+  fs::remove(file);  // as another user with write access could, before the last rank opens it
   write_file(folder_ / "mine", "mine");
   fs::create_symlink(folder_ / "mine", file);
   writers[2]->write(trained("gpt2", parts[2]).snapshot(16), false);
@@ -79,7 +79,7 @@ TEST_F(Checkpoints, FailOnAllRanksWithTheMessageOfOne) {
 
 TEST_F(Checkpoints, FailOnAllRanksWhenTheFirstCannotBegin) {
   const std::vector<RankPart> parts = parts_of({1, 2, 1});
-  fs::create_directories(folder_ / "run" / "step-8.tmp.launch");  // what should not be there
+  fs::create_directories(folder_ / "run" / "step-8.tmp.launch");  // must not exist
   CheckpointWriter first(folder_ / "run", std::nullopt, parts[0]);
   CheckpointWriter second(folder_ / "run", std::nullopt, parts[1]);
   first.write(trained("gpt2", parts[0]).snapshot(8), false);
@@ -119,7 +119,7 @@ TEST_F(Checkpoints, OfTheRunAreThePastFewAndTheBest) {
   EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-8");
 }
 
-// A best checkpoint of other examples, and whatever else a link names, is not removed.
+// A best checkpoint of other examples, and any other target of a link, must stay.
 TEST_F(Checkpoints, ThatLinksNameStay) {
   fs::create_directories(folder_ / "run");
   CheckpointWriter writer(folder_ / "run", 1);
@@ -143,7 +143,7 @@ TEST_F(Checkpoints, ThatLinksNameStay) {
   EXPECT_EQ(fs::read_symlink(folder_ / "run" / "BEST"), "step-40");
 }
 
-// A rank that fails in training does not wait for others, which may be gone.
+// A rank that fails in training must not wait for others, which may have ended.
 TEST_F(Checkpoints, AreCancelledWithTheirWriter) {
   const std::vector<RankPart> parts = parts_of({1, 2, 1});
   for (const RankPart& part : parts) {

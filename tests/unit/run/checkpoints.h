@@ -1,4 +1,4 @@
-// Checkpoints of tiny models by ranks of any mesh, each rank a thread.
+// Writes checkpoints of tiny models by ranks of any mesh, each rank a thread.
 #pragma once
 
 #include <filesystem>
@@ -48,7 +48,7 @@ inline std::vector<RankPart> parts_of(const Mesh& mesh) {
   return parts;
 }
 
-// Numbers that are different for every element of every tensor of every array, and exact in float32.
+// Returns numbers that differ for every element of every tensor of every array and are exact in float32.
 inline at::Tensor number_of(std::size_t array, std::size_t block, const model::Piece& piece) {
   const auto first = static_cast<std::int64_t>(array * 4'000'000 + block * 1'000'000 + piece.tensor * 50'000);
   return at::arange(first + piece.from, first + piece.from + piece.count, at::kFloat);
@@ -61,7 +61,7 @@ inline void fill(std::size_t array, const std::vector<at::Tensor>& flats, const 
       flats[i].narrow(0, piece.to, piece.count).copy_(number_of(array, i, piece));
 }
 
-// What a rank of a run has in memory.
+// The data that a rank of a run has in memory.
 struct Rank {
   RankPart part;
   checkpoint::LoadedModel model;
@@ -112,7 +112,7 @@ class Checkpoints : public testing::Test {
     std::ofstream(folder_ / name / "tokenizer.json") << "the tokenizer of " << name;
   }
 
-  // A rank as it is before anything was read: zeros.
+  // Returns a rank before anything was read: zeros.
   Rank blank(const std::string& model, const RankPart& part,
              config::Optimizer optimizer = config::Optimizer::Adam, at::ScalarType type = at::kFloat,
              std::optional<config::OptimizerState> state = std::nullopt) const {
@@ -127,7 +127,7 @@ class Checkpoints : public testing::Test {
     rank.optimizer = optim::make_optimizer(optimizer, rank.model.weights, {.state = state});
     return rank;
   }
-  // One with numbers of its own in all that it holds.
+  // Returns a rank with distinct numbers in all that it holds.
   Rank trained(const std::string& model, const RankPart& part) const {
     Rank rank = blank(model, part);
     const auto arrays = rank.arrays();
@@ -135,7 +135,8 @@ class Checkpoints : public testing::Test {
     return rank;
   }
 
-  // The same, with wrong numbers in all that is another rank's to write, so that the bytes show who did.
+  // Returns such a rank with wrong numbers in all parts that other ranks write, so that the bytes show which
+  // rank wrote.
   Rank writing(const std::string& model, const RankPart& part) const {
     Rank rank = trained(model, part);
     for (const auto& flats : rank.arrays())
@@ -148,7 +149,7 @@ class Checkpoints : public testing::Test {
     return rank;
   }
 
-  // All ranks write one checkpoint, each in a thread of its own.
+  // Writes one checkpoint from all ranks, each in its own thread.
   fs::path save(const std::string& run, const std::string& model, const Mesh& mesh,
                 std::int64_t examples = 8) const {
     fs::create_directories(folder_ / run);

@@ -70,7 +70,7 @@ TEST(Diagnosis, SamplesThatGetLongerOrDoNotEnd) {
   EXPECT_EQ(diagnosis.after_samples(samples(100, false)).at(0).id, "no_end");
 }
 
-// Of the updates before a run was resumed only those that were logged are known.
+// After a resume, only the logged updates from before it are known.
 TEST(Diagnosis, AnEvaluationTellsTheUpdatesToo) {
   Diagnosis diagnosis(10);
   diagnosis.after_update(update(97, 1));
@@ -86,8 +86,8 @@ TEST(Diagnosis, MostlyTruncatedData) {
   EXPECT_EQ(diagnosis.after_loading(std::span(&few, 1)).size(), 1U);
 }
 
-// A run over 64 examples in batches of 8, evaluated on `held_out` pairs at the end of each epoch. In training
-// its accuracy is `first` in the first epoch, and `later` after that. Returns the warnings.
+// Simulates a run over 64 examples in batches of 8, evaluated on `held_out` pairs at the end of each epoch.
+// Its accuracy in training is `first` in the first epoch, and `later` after that. Returns the warnings.
 struct Memory {
   double first = 0.6, later = 1, held_out_accuracy = 0.63;
   double held_out = 256;
@@ -133,12 +133,12 @@ TEST(Diagnosis, MemorisingIsReportedOnce) {
 
 TEST(Diagnosis, WhatIsNotMemorising) {
   const std::vector<Memory> harmless = {
-      {.later = 0.72},                             // no gap to speak of
-      {.later = 0.9, .held_out_accuracy = 0.8},    // a small one
+      {.later = 0.72},                             // no significant gap
+      {.later = 0.9, .held_out_accuracy = 0.8},    // a small gap
       {.held_out_accuracy = 0.75, .held_out = 8},  // 6 of 8: chance
       {.losses = {0.63, 0.6, 0.55}},               // the held-out loss falls
       {.first = 1, .losses = {0.63}},              // one epoch: the test data is harder
-      {.later = 0.63, .held_out_accuracy = 1},     // the other way round
+      {.later = 0.63, .held_out_accuracy = 1},     // the opposite case
   };
   for (std::size_t i = 0; i < harmless.size(); ++i)
     EXPECT_EQ(warnings_of(harmless[i]).find("memorises"), std::string::npos) << i;

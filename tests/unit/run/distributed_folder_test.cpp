@@ -22,7 +22,7 @@ class SharedFolder : public testing::Test {
   }
   ~SharedFolder() override { fs::remove_all(folder_); }
 
-  // What each rank gets: the launch id, or the error.
+  // Returns the result of each rank: the launch id or the error.
   std::vector<std::string> ask(const std::vector<std::string>& folders) {
     comm::ThreadWorld world(static_cast<int>(folders.size()));
     std::vector<std::string> answers(folders.size());

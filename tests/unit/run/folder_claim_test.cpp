@@ -85,7 +85,7 @@ TEST_F(Claims, ReplaceTheFolderBehindALink) {
 
 TEST_F(Claims, OfAFolderThatWasReplacedAreRefused) {
   const RunLock lock(folder_);
-  fs::remove(folder_ / ".lock");  // as the process that holds the lock does when it gives up
+  fs::remove(folder_ / ".lock");  // as the process with the lock does when it gives up
   const RunLock next(folder_);
   EXPECT_NE(refusal(folder_), "");
 }

@@ -25,7 +25,7 @@ void set(config::RunConfig& config, const std::string& key, const std::string& v
   ASSERT_TRUE(field->read(config::read_default_yaml("v: " + value).children[0], config)) << key;
 }
 
-// A LoRA run of DPO, in which every key of the identity has a value.
+// Returns a LoRA run of DPO in which every key of the identity has a value.
 config::RunConfig lora_config() {
   config::RunConfig config = default_config();
   set(config, "model.name_or_path", "models/m");
@@ -82,7 +82,7 @@ TEST(IdentityOfKeys, ChangesWithThoseKeysOnly) {
   }
 }
 
-// Checkpoints of earlier versions have these texts.
+// Checkpoints of earlier versions have these texts, so they must not change.
 TEST(IdentityOfKeys, WritesValuesAsEarlierVersionsDid) {
   config::RunConfig config = lora_config();
   set(config, "datasets", "[a.jsonl, hh]");
@@ -117,7 +117,7 @@ TEST(IdentityOfKeys, WritesValuesAsEarlierVersionsDid) {
 
 TEST(IdentityOfKeys, HasNullForWhatTheRunDoesNotHave) {
   config::RunConfig config = default_config();
-  set(config, "optimizer_state", "float32");  // which the weights have too
+  set(config, "optimizer_state", "float32");  // the dtype of the weights too
   const Identity identity = identity_of_keys(config);
   for (const char* key : {"adapter.name", "adapter.r", "adapter.targets", "model.reference_dtype",
                           "optimizer_state", "model.router_aux_loss_coef"})

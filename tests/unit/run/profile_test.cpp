@@ -17,7 +17,7 @@ TEST(Profile, AssignsKernelsToPartsByTheirNames) {
 }
 
 TEST(Profile, OfAGpuSaysHowLongItWasIdle) {
-  // Two updates in 20 ms; the second kernel runs beside the first for a millisecond.
+  // Two updates take 20 ms. The second kernel runs beside the first for a millisecond.
   const Profile profile = profile_of({{"nvjet_a", 0, 4'000'000}, {"flash_b", 3'000'000, 9'000'000}},
                                      20 * kMillisecond, 2, /*on_gpu=*/true);
   EXPECT_DOUBLE_EQ(profile.update, 10 * kMillisecond);

@@ -66,7 +66,7 @@ TEST(Records, OfRankingsOfDifferentLengths) {
   EXPECT_DOUBLE_EQ(value_of(metrics, "tokens_train/rejected"), (3.0 + 2) / 2);
 }
 
-// A pair, a good and two bad responses: losses and metrics of an unpaired loss.
+// A pair, a good and two bad responses give losses and metrics of an unpaired loss.
 TEST(Records, OfLabelledResponses) {
   const std::vector<data::Token> prompt = {1, 2}, a = {3, 4}, b = {5}, c = {6, 7, 8};
   train::ExampleBatch batch;

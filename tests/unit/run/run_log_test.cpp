@@ -22,7 +22,7 @@ class Reports : public testing::Test {
 
 TEST_F(Reports, ThatCannotBeWrittenSayWhy) {
   RunFolder folder(FolderClaim(path_), {});
-  EXPECT_EQ(folder.write_report(), "");  // none is asked for
+  EXPECT_EQ(folder.write_report(), "");  // no report was requested
   folder.use_report([](const fs::path&) { throw std::runtime_error("why"); });
   EXPECT_EQ(folder.write_report(), "why");
   folder.use_report([](const fs::path&) {});
@@ -44,7 +44,7 @@ TEST_F(Reports, TakeASmallPartOfTheTime) {
   EXPECT_LE(written, 1 + (RunLog::Clock::now() - start) / std::chrono::seconds(5));
 }
 
-// A run whose processes evaluate and sample, and all lines that each of them says.
+// Simulates a run whose processes evaluate and sample, and collects all lines that each of them prints.
 class ResumedLog : public testing::Test {
  protected:
   ResumedLog() { fs::remove_all(path_); }

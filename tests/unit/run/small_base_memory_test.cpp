@@ -9,7 +9,7 @@
 namespace dpo {
 namespace {
 
-// The bytes that a rank has of a frozen layer in few bits, on every mesh, are those of its plan.
+// On every mesh, the bytes of a rank's quantized frozen layer must equal those of its plan.
 TEST(SmallBaseMemory, IsPlanned) {
   const std::string line =
       "model=blank_model adapter=lora trainer=FSDPTrainer batch_size=64 model.fsdp_policy_mp=bfloat16 --gpus "

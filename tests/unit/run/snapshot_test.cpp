@@ -80,7 +80,7 @@ TEST_F(Checkpoints, AreCopiedByThoseWhoWriteThem) {
   }
 }
 
-// The checkpoint format is that of files which one process writes tensor by tensor.
+// The files must equal those that one process writes tensor by tensor.
 TEST_F(Checkpoints, AreFilesOfWholeTensors) {
   const fs::path saved = save("run", "llama", {1, 3, 1});
   const Rank one = trained("llama", {});
@@ -122,7 +122,7 @@ TEST_F(Checkpoints, KeepSixteenBits) {
       << "another dtype";
 }
 
-// Codes of 8 bits, by parameter, and their scales, by group of the buffer: each with numbers of its own.
+// Fills the 8-bit codes of each parameter and the scales of each group of the buffer with distinct numbers.
 void fill_codes(const Rank& rank) {
   const model::Layout& layout = rank.part.layout;
   for (const optim::StateArray& array : rank.optimizer->state().arrays)
@@ -175,7 +175,7 @@ TEST_F(Checkpoints, KeepEightBitsWhateverTheShards) {
                   << model << " " << arrays[i].name << " block " << block << " rank " << part.rank << " of "
                   << part.ranks;
         }
-      // Groups of other tensor-parallel ranks are other groups.
+      // Each tensor-parallel rank has its own groups.
       const RankPart other = parts_of({1, 1, 3 - tensors}).front();
       const Rank rank = rank_of(model, other);
       try {

@@ -73,7 +73,7 @@ TEST(StateFiles, OfADamagedCheckpointAreAUserError) {
   fs::remove_all(folder);
 }
 
-// The part of metrics.jsonl that a resumed run keeps.
+// Returns the part of metrics.jsonl that a resumed run keeps.
 std::string kept_of(const std::string& lines, const RunState& run_state) {
   std::istringstream file(lines);
   return lines.substr(0, bytes_until(file, run_state));
@@ -98,7 +98,7 @@ TEST(MetricLines, AreThoseUpToANumberOfExamples) {
   EXPECT_EQ(kept_of(evaluation, {.examples = 8, .evaluated = 8}), evaluation);
 }
 
-// Longer than the pieces in which the file is read, whose ends are anywhere in lines.
+// The file is longer than the pieces in which it is read, whose ends are anywhere in lines.
 TEST(MetricLines, OfALongRunAreFoundFromTheEnd) {
   std::string kept;
   for (int i = 1; i <= 20'000; ++i) kept += fmt::format("{{\"loss\":0.5,\"counters/examples\":{}}}\n", i);

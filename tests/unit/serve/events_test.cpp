@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Events = RunFolder;
 
-// The data of the events of one kind.
+// Returns the data of the events of one kind.
 std::vector<json> events_in(const std::string& text, const std::string& name) {
   std::vector<json> found;
   const std::string start = "event: " + name + "\ndata: ";

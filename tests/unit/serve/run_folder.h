@@ -1,4 +1,4 @@
-// A folder with files of a run, for tests.
+// Creates a folder with files of a run.
 #pragma once
 
 #include <filesystem>

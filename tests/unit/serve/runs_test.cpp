@@ -19,7 +19,7 @@ const std::string kTime = "2026-11-17 04:25:00  ";
 TEST_F(FoundRuns, AreFoundBelowFolders) {
   write("a/metrics.jsonl", "");
   write("b/c/metrics.jsonl", "");
-  write("a/step-32/metrics.jsonl", "");  // in a run
+  write("a/step-32/metrics.jsonl", "");  // inside a run
   write(".hidden/metrics.jsonl", "");
   write(".cache/user/run/metrics.jsonl", "");
   write("1/2/3/4/5/metrics.jsonl", "");  // too deep

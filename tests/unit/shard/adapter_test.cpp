@@ -65,7 +65,7 @@ TEST(Adapter, IsTheModelItselfAtFirst) {
     }
 }
 
-// Matrices with an adapter are computed with it where the base has them joined, too.
+// Matrices with an adapter are computed with it even if the base has them joined.
 TEST(Adapter, OverAModelWithJoinedMatricesIsTheSame) {
   const Adapted adapted = make_adapted("llama", {.r = 3, .targets = {"k_proj", "up_proj"}}, true);
   const MadeModel made = make_model("llama");
@@ -79,7 +79,7 @@ TEST(Adapter, OverAModelWithJoinedMatricesIsTheSame) {
     EXPECT_TRUE(at::allclose(found.gradients.blocks[b].flat, expected.gradients.blocks[b].flat, 1e-4, 1e-4));
 }
 
-// The gradient of W, where the model is W + s B A, gives those of A and B.
+// In a model that is W + s B A, the gradient of W determines those of A and B.
 TEST(Adapter, GradientsFollowFromThoseOfTheMergedModel) {
   for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const std::int64_t recomputed : {0, 1, 3}) {
@@ -125,7 +125,7 @@ TEST(Adapter, TrainsWholeModulesBesides) {
   EXPECT_EQ(own.gradients.blocks.front().tensors.size(), 0u);
 }
 
-// Below the first adapter nothing has gradients; what is above is the same.
+// Tensors below the first adapter have no gradients. Those above have the same ones.
 TEST(Adapter, OfTheLastLayerAloneHasTheSameGradients) {
   const Adapted all = make_adapted("llama", {.targets = {"q_proj"}}, false);
   const Adapted last = make_adapted("llama", {.targets = {"model.layers.2.self_attn.q_proj"}}, false);
@@ -150,7 +150,7 @@ TEST(Adapter, RecomputesWithTheSameDropout) {
   EXPECT_FALSE(at::equal(other.log_probs, kept.log_probs));
 }
 
-// Both tables may be sharded; the reference uses the model's store in between.
+// Both tables may be sharded. The reference uses the model's store between the policy's passes.
 TEST(Adapter, ComputesTheSameOverShardedStores) {
   const Adapted adapted = make_adapted("llama", {.dora = true}, true);
   ShardedStore base(adapted.base.model().table, adapted.base.weights(), {});

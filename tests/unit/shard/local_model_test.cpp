@@ -14,7 +14,7 @@
 namespace dpo::shard {
 namespace {
 
-// One rank of a group, alone: sums are its own.
+// One rank of a group without the others: its sums are only its own.
 class OneOf : public comm::Group {
  public:
   OneOf(int rank, int size) : rank_(rank), size_(size) {}
@@ -53,7 +53,7 @@ TEST(Spread, KeepsTheOrderAndBalancesBytes) {
   }
 }
 
-// Spread over these devices, a model computes what it computes on one.
+// Expects that a model spread over these devices gives the same results as on one.
 void expect_same_over(std::vector<at::Device> devices, const std::string& family, std::int64_t recomputed) {
   const MadeModel made = make_model(family);
   const data::Forest forest = make_forest();
@@ -103,7 +103,7 @@ TEST(Spread, ComputesTheSameOnCpuAndCuda) {
     }
 }
 
-// Gradients of fewer tensors are, to the bit, those that the whole model has of them.
+// The gradients of fewer tensors must equal those of the whole model to the bit.
 TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
   for (const char* family : {"gpt2", "llama", "mixtral"})
     for (const std::int64_t recomputed : {0, 1, 3}) {
@@ -130,7 +130,7 @@ TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
     }
 }
 
-// Of a model that every rank has whole, each counts a part; the sum is that of one rank.
+// If every rank has the whole model, each counts a part. The sum equals that of one rank.
 TEST(Fingerprint, OfWholeBlocksIsTheSame) {
   const MadeModel made = make_model("llama");
   const auto counted = [&](Fingerprint fingerprint) {

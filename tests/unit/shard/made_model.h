@@ -1,4 +1,4 @@
-// A tiny model with random weights, and a forest for it.
+// Makes a tiny model with random weights, and a forest for it.
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ inline data::Forest make_forest() {
   return data::make_forest(examples);
 }
 
-// The gradients of the sum of all log-probabilities.
+// Computes the gradients of the sum of all log-probabilities.
 inline void pass(const model::Model& model, model::Store& store, model::GradientStore& gradients,
                  const data::Forest& forest, std::int64_t recomputed, at::Tensor& log_probs) {
   const model::Batch batch = model::make_batch(forest, model.config.shape, store.device(0));

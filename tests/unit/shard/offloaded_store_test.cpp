@@ -15,7 +15,7 @@ at::Tensor scores(const MadeModel& made, model::Store& store) {
   return model::forward(made.model, store, batch, {}).log_probs.cpu();
 }
 
-// The same bits as with the weights on the device, pass after pass.
+// Expects the same bits as with the weights on the device, pass after pass.
 void expect_same_on(at::Device device) {
   for (const char* family : {"gpt2", "llama", "mixtral"}) {
     MadeModel made = make_model(family);

@@ -9,7 +9,7 @@
 namespace dpo::shard {
 namespace {
 
-// A group of one that counts its calls.
+// A group of one rank that counts its calls.
 class CountingGroup : public comm::Group {
  public:
   int rank() const override { return 0; }
@@ -53,7 +53,7 @@ TEST_P(ShardedStoreTest, GathersTwoBlocksAtMostAndComputesTheSame) {
   ShardedStore store(made.model.table, made.weights, mesh);
   model::Weights sums = model::make_weights(made.model.table, at::kFloat, at::kCPU);
   model::ResidentGradients gradients(sums);
-  for (int i = 0; i < 2; ++i) {  // twice: the first pass leaves nothing that disturbs the second
+  for (int i = 0; i < 2; ++i) {  // twice: the first pass must not disturb the second
     for (model::BlockWeights& block : sums.blocks) block.flat.zero_();
     pass(made.model, store, gradients, forest, recomputed, found);
     EXPECT_TRUE(at::equal(found, expected));
@@ -75,7 +75,7 @@ TEST(ShardedStore, PrefetchesTheNextBlockBeforeThisOneIsUsed) {
   store.weights(1, 2);
   EXPECT_EQ(group->gathers, 3);
   store.release(1);
-  store.weights(2, 1);  // the backward pass begins: it is still there
+  store.weights(2, 1);  // the backward pass begins, and the block is still there
   EXPECT_EQ(group->gathers, 3);
   store.release(2);
   store.end_pass();

@@ -25,7 +25,7 @@ model::Weights to_small(const MadeModel& made, SmallDtype dtype) {
   return small;
 }
 
-// The values of weights in few bits, as weights like any other.
+// Returns the values of quantized weights as dense weights.
 model::Weights plain_of(const MadeModel& made, const model::Weights& small) {
   model::Weights plain = model::make_weights(made.model.table, at::kFloat, at::kCPU);
   for (std::size_t i = 0; i < plain.blocks.size(); ++i)
@@ -66,7 +66,7 @@ TEST(SmallStore, HasMatricesOfLayersInFewBits) {
 
 class SmallStoreTest : public testing::TestWithParam<std::tuple<const char*, SmallDtype, std::int64_t>> {};
 
-// To the bit: values, gradients of the adapter, and the base, which is the reference.
+// Compares values and gradients of the adapter, and the base, which is the reference, to the bit.
 TEST_P(SmallStoreTest, ComputesAsOverTheSameValues) {
   const auto [family, dtype, recomputed] = GetParam();
   const MadeModel made = make_model(family);
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Families, SmallStoreTest,
                                           testing::Values(SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8),
                                           testing::Values(0, 2, 3)));
 
-// What a rank holds of weights that this process has whole.
+// Returns a rank's part of weights that this process has whole.
 at::Tensor part_of(const at::Tensor& whole, const model::Block& block, const model::Layout& layout) {
   at::Tensor part = at::zeros({model::block_size(block, layout).shard_size});
   const model::LocalBlock all = model::local_block(block, {});
@@ -107,7 +107,7 @@ at::Tensor part_of(const at::Tensor& whole, const model::Block& block, const mod
   return part;
 }
 
-// The values of a tensor-parallel rank, from the bytes of all its shards.
+// Returns the values of a tensor-parallel rank from the bytes of all its shards.
 at::Tensor values_of_shards(const model::BlockWeights& whole, const model::Block& block, SmallDtype dtype,
                             model::Layout layout) {
   std::vector<at::Tensor> parts;
@@ -124,7 +124,7 @@ at::Tensor values_of_shards(const model::BlockWeights& whole, const model::Block
   return values;
 }
 
-// Ranks round as the whole does, though their parts begin and end anywhere.
+// Ranks must round like the whole, although their parts begin and end anywhere.
 TEST(SmallStore, PartsHaveTheValuesOfTheWhole) {
   for (const auto& [family, most] : {std::pair("gpt2", 3), {"llama", 4}, {"mixtral", 5}})
     for (const SmallDtype dtype : {SmallDtype::nf4, SmallDtype::int8, SmallDtype::fp8}) {
@@ -145,7 +145,7 @@ TEST(SmallStore, PartsHaveTheValuesOfTheWhole) {
     }
 }
 
-// The parts of a group's tensors, of which this rank has one.
+// Has the parts of all ranks of a group, of which this process is one.
 class KnownGroup : public comm::Group {
  public:
   KnownGroup(int rank, int size) : rank_(rank), size_(size) {}
@@ -165,14 +165,14 @@ class KnownGroup : public comm::Group {
   void barrier() override {}
   std::shared_ptr<comm::Group> split(int) override { return nullptr; }
 
-  std::map<const void*, at::Tensor> wholes;  // by the address of this rank's part
+  std::map<const void*, at::Tensor> wholes;  // keyed by the address of this rank's part
   int gathered = 0;
 
  private:
   int rank_, size_;
 };
 
-// The bytes of one block and the next are gathered; one block has values.
+// The bytes of the current and the next block are gathered. Only one block has values.
 TEST(SmallStore, GathersBytesOfShards) {
   for (const std::int64_t recomputed : {0, 2, 3}) {
     const MadeModel made = make_model("llama");
@@ -207,7 +207,7 @@ TEST(SmallStore, GathersBytesOfShards) {
     local.store().end_pass();
     const int before = group->gathered;
     local.store().weights(1, 2);
-    EXPECT_EQ(group->gathered, before + 1);  // the next one is not waited for
+    EXPECT_EQ(group->gathered, before + 1);  // without a wait for the next one
     local.store().release(1);
     local.store().end_pass();
     EXPECT_EQ(group->gathered, before + 2);

@@ -18,7 +18,7 @@ AddedToken token(Token id, std::string content, bool lstrip = false, bool rstrip
   return made;
 }
 
-// Tokens as <id>, text as it is, with | between.
+// Returns tokens as <id> and text unchanged, separated by |.
 std::string found(const AddedTokenFinder& finder, std::string_view text) {
   std::vector<Segment> segments;
   finder.find(text, segments);
@@ -46,7 +46,7 @@ TEST(AddedTokens, LeftmostThenLongest) {
   EXPECT_EQ(found(finder, "a"), "a");
 }
 
-// With one first character the search is another.
+// If all tokens have the same first character, another search is used.
 TEST(AddedTokens, BeginAlikeOrNot) {
   EXPECT_EQ(found(finder_of({token(1, "<a>"), token(2, "<b")}), "<<a>x<<b<a"), "<|<1>|x<|<2>|<a");
   EXPECT_EQ(found(finder_of({token(1, "<a>"), token(2, "x")}), "<x<a>x<"), "<|<2>|<1>|<2>|<");
@@ -65,7 +65,7 @@ TEST(AddedTokens, SingleWordsStandAlone) {
   EXPECT_EQ(found(finder, "écat cat_ cat\u0301"), "écat cat_ cat\u0301");
 }
 
-// What is known of a text that begins alike changes nothing.
+// Results that are reused for texts with a common beginning must not change anything.
 TEST(AddedTokens, AreFoundAlikeInTextsThatBeginAlike) {
   const AddedTokenFinder finder =
       finder_of({token(1, "<a>"), token(2, "<a>bc"), token(3, "[X]", true), token(4, "[Y]", false, true),

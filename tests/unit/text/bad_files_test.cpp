@@ -18,7 +18,7 @@ std::string error_of(const std::string& text) {
 }
 
 struct BadFile {
-  const char* pointer;  // what is replaced in a valid file
+  const char* pointer;  // the part of a valid file that is replaced
   const char* value;
   const char* message;  // part of the expected message
 };

@@ -41,7 +41,7 @@ TEST(Bpe, IgnoreMergesTakesWholeWordsFromTheVocabulary) {
   EXPECT_EQ(encode(small(true), "dd"), (Ids{8}));
 }
 
-// Merging as specified, to compare with the scan and the heap.
+// Merges as specified, for comparison with the scan and the heap.
 std::vector<Token> merge_plainly(const MergeTable& merges, std::vector<Token> symbols) {
   for (;;) {
     std::uint32_t lowest = kNoRank;
@@ -101,7 +101,7 @@ TEST(Bpe, ByteFallbackUnknownAndFusing) {
   EXPECT_EQ(tiny::encode(*single, "aßß"), (Ids{*single->id_of("\u2581a"), 0, 0}));
 }
 
-// Splitting at metaspaces is allowed only if no merge joins one to what is on its left.
+// Splitting at metaspaces is allowed only if no merge joins one to the text on its left.
 TEST(Bpe, SplittingAtMetaspacesGivesTheSameIds) {
   tiny::Json json = tiny::llama();
   const auto cut = tiny::load(json);

@@ -96,7 +96,7 @@ TEST(ChatTurns, AreFoundTurnByTurnWithoutMarks) {
             (std::vector<std::string>{"Hé.", "Bye!."}));
 }
 
-// Templates that strip earlier reasoning: what is rendered for a part of the conversation is no prefix of the
+// These templates strip earlier reasoning, so the rendering of a part of the conversation is no prefix of the
 // whole.
 TEST(ChatTurns, ThatAreWrittenDifferentlyLaterAreFound) {
   const ChatTemplate chat(

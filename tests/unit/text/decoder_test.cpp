@@ -15,7 +15,7 @@ std::string decoded(const char* json, std::vector<std::string> tokens) {
 TEST(Decoder, ByteLevelJoinsBytesBeforeItReadsThem) {
   EXPECT_EQ(decoded(R"({"type":"ByteLevel"})", {"Ġa", "Ã", "©"}), " aé");
   EXPECT_EQ(decoded(R"({"type":"ByteLevel"})", {"Ã", "a"}), "\uFFFDa");
-  EXPECT_EQ(decoded(R"({"type":"ByteLevel"})", {"漢 Ġ", "Ġ"}), "漢 Ġ ");  // a token of other characters stays
+  EXPECT_EQ(decoded(R"({"type":"ByteLevel"})", {"漢 Ġ", "Ġ"}), "漢 Ġ ");  // other characters stay
 }
 
 TEST(Decoder, ByteFallback) {

@@ -30,7 +30,7 @@ TEST(GenerationConfig, IsUnchangedIfItSaysAllOfIt) {
   EXPECT_EQ(with_ends(one, "", {{7}, 3}), one);
 }
 
-// transformers then takes these from config.json.
+// Without the file, transformers takes these values from config.json.
 TEST(GenerationConfig, IsMadeFromTheConfigurationOfTheModel) {
   const std::string config =
       R"({"model_type": "llama", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 4})";

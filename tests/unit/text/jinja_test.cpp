@@ -93,7 +93,7 @@ TEST(Jinja, LoopsKnowWhereTheyAre) {
       render("{% for i in [[1, [2]], 3] recursive %}{{ loop(i) if i is iterable else i }}{{ loop.depth }} "
              "{% endfor %}"),
       "12 23 2 1 31 ");
-  // Jinja2 forgets an iteration that `continue` ends.
+  // Jinja2 does not count an iteration that `continue` ends.
   EXPECT_EQ(render("{% for i in nums %}{% continue %}{% else %}else{% endfor %}"), "else");
 }
 
@@ -129,7 +129,7 @@ TEST(Jinja, MistakesNameLineAndColumn) {
   EXPECT_EQ(error_of("{{ 9223372036854775807 + 1 }}"), "1:24 an integer does not fit into 64 bits");
 }
 
-// The most memory that this process has held so far, in bytes.
+// Returns the peak memory of this process in bytes.
 std::int64_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -231,7 +231,7 @@ TEST(JinjaValue, KeepsWhatJsonSays) {
   EXPECT_THROW(parse_json(std::string(5000, '[') + std::string(5000, ']')), Failure);
 }
 
-// Texts with changed, lost and repeated bytes are JSON to us if they are to the other parser.
+// Texts with changed, lost and repeated bytes are JSON to our parser if they are to the other parser.
 TEST(JinjaJson, IsReadAsTheOtherParserReadsIt) {
   const std::string seed =
       R"( {"a": [1, -2.5e-3, 0, -0, 1E+2, true, false, null], "\u00e9\ud83d\ude00\n\"\\": "é\/", "": {}, "x": []} )";

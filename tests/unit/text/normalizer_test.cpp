@@ -34,7 +34,7 @@ TEST(Normalizer, NormalForms) {
   EXPECT_EQ(normalized(R"({"type":"NFC"})", "plain"), "plain");
 }
 
-// Only parts of a text are given to the library; together they are what it makes of the whole.
+// Only parts of a text are given to the library. Together they must equal its result for the whole.
 TEST(Normalizer, PartsAreNormalizedAsTheWhole) {
   const std::vector<std::string> pieces = {
       "a",      "e",      " ", "é", "ñ",      "\u0301", "\u0327", "\u0345", "\u1100", "\u1161",
@@ -57,7 +57,8 @@ TEST(Normalizer, PartsAreNormalizedAsTheWhole) {
   }
 }
 
-// The library's normal forms are of Unicode 9; later characters stay, and nothing moves across them.
+// The library's normal forms follow Unicode 9. Later characters stay unchanged, and nothing moves across
+// them.
 TEST(Normalizer, LaterCharactersStayAsTheyAre) {
   EXPECT_EQ(normalized(R"({"type":"NFKC"})", "\u32FF"), "\u32FF");
   EXPECT_EQ(normalized(R"({"type":"NFC"})", "\U00011935\U00011930"), "\U00011935\U00011930");
@@ -90,7 +91,7 @@ std::string doubling(const std::string& list, int times) {
 TEST(Normalizer, RefusesToMultiplyAText) {
   EXPECT_EQ(normalized(doubling("normalizers", 4).c_str(), "a"), std::string(16, 'a'));
   EXPECT_THROW(normalized(doubling("normalizers", 40).c_str(), "a"), UserError);
-  // One step is enough if its content is long, or if it matches between all characters.
+  // One step is enough if its content is long, or if its pattern matches between all characters.
   const std::string content(1 << 20, 'x');
   const tiny::Json step = {{"type", "Replace"}, {"pattern", {{"Regex", "a|"}}}, {"content", content}};
   EXPECT_THROW(normalized(step.dump().c_str(), std::string(1 << 20, 'a')), UserError);

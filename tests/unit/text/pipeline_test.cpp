@@ -39,7 +39,7 @@ TEST(Pipeline, NormalizedAddedTokensAreLookedForInNormalizedText) {
   json["added_tokens"].push_back(tiny::added(id, "XYZ", false));
   const auto codec = tiny::load(json);
   EXPECT_EQ(tiny::encode(*codec, "xYz"), (Ids{id}));
-  EXPECT_EQ(tiny::encode(*codec, "<|END|>").size(), 7u);  // this one is not normalized
+  EXPECT_EQ(tiny::encode(*codec, "<|END|>").size(), 7u);  // this token is not normalized
 }
 
 TEST(Pipeline, MetaspaceFirstMeansTheStartOfTheText) {

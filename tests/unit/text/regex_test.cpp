@@ -23,7 +23,7 @@ TEST(Regex, SpacesAreOnigurumas) {
 }
 
 TEST(Regex, KnowsLettersThatAreNewerThanTheLibrary) {
-  EXPECT_EQ(matches(R"(\p{L}+)", "a\u1C89b"), (Strings{"a\u1C89b"}));  // of Unicode 16
+  EXPECT_EQ(matches(R"(\p{L}+)", "a\u1C89b"), (Strings{"a\u1C89b"}));  // from Unicode 16
   EXPECT_EQ(matches(R"([^\p{L}]+)", "a\u1C89-"), (Strings{"-"}));
   EXPECT_EQ(matches(R"(\P{L}+)", "a\u1C89-"), (Strings{"-"}));
 }

@@ -7,7 +7,7 @@
 namespace dpo::text {
 namespace {
 
-// Every token is some bytes; a partial character becomes U+FFFD, as in byte-level tokenizers.
+// Each token stands for some bytes. A partial character becomes U+FFFD, as in byte-level tokenizers.
 TextStream stream_of(std::vector<std::string> pieces, std::vector<std::string> stops = {}) {
   return {[pieces = std::move(pieces)](std::span<const Token> tokens) {
             std::string bytes;
@@ -17,7 +17,7 @@ TextStream stream_of(std::vector<std::string> pieces, std::vector<std::string> s
           std::move(stops)};
 }
 
-// What add() returns for the tokens 0, 1, ..., and then finish().
+// Returns the results of add() for the tokens 0, 1, ..., and then of finish().
 std::vector<std::string> pieces_of(TextStream stream, Token count) {
   std::vector<std::string> shown;
   for (Token token = 0; token < count && !stream.stopped(); ++token) shown.push_back(stream.add(token));

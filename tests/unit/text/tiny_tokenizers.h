@@ -1,4 +1,4 @@
-// Small tokenizers as JSON of tokenizer.json, for tests and fuzz targets.
+// Makes small tokenizers as JSON of tokenizer.json, for tests and fuzz targets.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace dpo::text::tiny {
 
 using Json = nlohmann::json;
 
-// Vocabulary: `alphabet` first, then the results of the merges.
+// The vocabulary has `alphabet` first, then the results of the merges.
 inline Json bpe(const std::vector<std::string>& alphabet,
                 const std::vector<std::pair<std::string, std::string>>& merges) {
   Json vocab = Json::object();
@@ -54,7 +54,7 @@ inline Json added(int id, const std::string& content, bool special = true) {
           {"lstrip", false}, {"rstrip", false},    {"single_word", false}};
 }
 
-// Like GPT-2's, with a few merges.
+// Returns a tokenizer like GPT-2's, with a few merges.
 inline Json gpt2(const std::vector<std::string>& alphabet = all_bytes()) {
   const std::string space = to_byte_level(" ");
   Json model =
@@ -70,7 +70,7 @@ inline Json gpt2(const std::vector<std::string>& alphabet = all_bytes()) {
           {"model", model}};
 }
 
-// Like Llama's: ▁ for a space, and byte tokens for what is not in the vocabulary.
+// Returns a tokenizer like Llama's: ▁ for a space, and byte tokens for text outside the vocabulary.
 inline Json llama(int bytes = 256) {
   std::vector<std::string> alphabet = {"<unk>", "<s>", "</s>"};
   for (int byte = 0; byte < bytes; ++byte) {

@@ -35,7 +35,7 @@ TEST(WordMatcher, CutsAsGpt2) {
   EXPECT_EQ(words(WordPattern::Gpt2, "Hello world,  it's 12é!?"),
             (Words{"Hello", " world", ",", " ", " it", "'s", " 12", "é", "!?"}));
   EXPECT_EQ(words(WordPattern::Gpt2, "a \n b  "), (Words{"a", " \n", " b", "  "}));
-  EXPECT_EQ(words(WordPattern::Gpt2, "I'LL"), (Words{"I", "'", "LL"}));  // lower case alone
+  EXPECT_EQ(words(WordPattern::Gpt2, "I'LL"), (Words{"I", "'", "LL"}));  // lower case only
 }
 
 TEST(WordMatcher, CutsAsLlama3AndQwen2) {

@@ -52,7 +52,8 @@ TEST(TfRecord, AFileIsReadUpToTheFirstBadRecord) {
 }
 
 TEST(WandbRecord, RecordsOfAnySizeAreReadBackAndChunksStayInTheirBlock) {
-  // Among them: a record that ends where less than a chunk's header is left, exactly a header, and nothing.
+  // The sizes include records that end where less than a chunk's header is left, exactly a header, and
+  // nothing.
   for (const std::size_t first : {0, 1, 32747, 32746, 32745, 32740, 32739, 32754, 40000, 100000}) {
     const std::vector<std::string> records = {letters(first), letters(5), "", letters(70000)};
     std::string file = wandb_header();

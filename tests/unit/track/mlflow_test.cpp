@@ -41,7 +41,7 @@ Settings mlflow_in(const TempFolder& folder, const std::string& uri = kNothingLi
                                    milliseconds(10), milliseconds(2000)}};
 }
 
-// "STEP NAME" of every metric, and the other lines.
+// Returns "STEP NAME" of every metric, and the other lines.
 std::vector<std::string> queue_of(const TempFolder& folder) {
   std::vector<std::string> all;
   std::ifstream lines(mlflow_queue(folder.path()));
@@ -211,7 +211,7 @@ TEST(Mlflow, ARunThatBeginsAgainIsAnotherRun) {
   EXPECT_EQ(run.id, "");
 }
 
-// A checkpoint of its start has no history.
+// A checkpoint at the start of a run has no history.
 TEST(Mlflow, ARunThatWasStoppedBeforeItLoggedAnythingIsTheSameRunUnlessItsConfigurationChanges) {
   const TempFolder folder;
   Settings settings = mlflow_in(folder);
@@ -242,7 +242,7 @@ TEST(Mlflow, WhoSendsTheOldRunLeavesTheNewOneAlone) {
   } catch (const MlflowUnavailable& error) {
     EXPECT_NE(std::string(error.what()).find("began again"), std::string::npos) << error.what();
   }
-  // Nor does the new run take over how much of the old one was sent.
+  // The new run also does not take over the position of the old one.
   std::atomic<bool> cancelled = false;
   MlflowSender own(folder.path(), fresh, &cancelled);
   old.sent = 30;
@@ -279,7 +279,7 @@ TEST(Mlflow, ARowWithNanIsQueuedOnce) {
   const TempFolder folder;
   Trackers(mlflow_in(folder), {}).add({4, false, {{"loss/train", std::nan("")}, {"counter", 1}}});
   const auto history = [](std::int64_t, const std::function<void(const Row&)>& use) {
-    use({4, false, {{"counter", 1}}});  // metrics.jsonl has null for the other
+    use({4, false, {{"counter", 1}}});  // metrics.jsonl has null for the other one
   };
   { const Trackers resumed(mlflow_in(folder), history); }
   EXPECT_EQ(queue_of(folder), (Names{"params", "4 loss/train", "4 counter", "RUNNING"}));
@@ -321,7 +321,7 @@ TEST(MlflowSettings, TheEnvironmentIsUsedWhereKeysAreNull) {
   EXPECT_EQ(mlflow_settings(std::nullopt, std::nullopt, "tiny")->experiment, "mine");
   EXPECT_EQ(mlflow_settings("http://other", "x", "tiny")->uri, "http://other");
   EXPECT_EQ(mlflow_settings("http://other", "x", "tiny")->experiment, "x");
-  // Of a variable that is meant for other programs only a warning comes.
+  // A variable that is meant for other programs causes only a warning.
   ::setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db", 1);
   const std::string problem = mlflow_settings(std::nullopt, std::nullopt, "tiny")->problem;
   EXPECT_TRUE(problem.starts_with("MLFLOW_TRACKING_URI=sqlite:///mlflow.db: expected the address"))

@@ -51,7 +51,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   return files;
 }
 
-// "STEP TAG" of every value that TensorBoard shows of a run, but for the configuration.
+// Returns "STEP TAG" of every value that TensorBoard shows of a run, except the configuration.
 std::vector<std::string> tensorboard_values(const TempFolder& folder) {
   std::vector<std::pair<std::uint64_t, std::string>> values;
   auto files = files_in(folder.path() / "tensorboard");
@@ -85,7 +85,7 @@ std::vector<std::string> wandb_file(const TempFolder& folder) {
   return records;
 }
 
-// The names in each row, by step.
+// Returns the names in each row, by step.
 std::map<std::int64_t, std::vector<std::string>> wandb_rows(const TempFolder& folder) {
   std::map<std::int64_t, std::vector<std::string>> rows;
   for (const std::string& record : wandb_file(folder))
@@ -134,7 +134,7 @@ TEST(Trackers, AResumedRunHasEachStepOnce) {
                                            {6, {"loss/train", "both"}}}));
 }
 
-// Killed, resumed, and killed again before it has logged anything.
+// The run is killed, resumed, and killed again before it has logged anything.
 TEST(Trackers, ARunThatIsKilledWhenItIsResumedKeepsHistogramsAndSamples) {
   const TempFolder folder;
   const std::vector<Row> history = {update_at(4, 0.5), evaluation_at(4, 0.6)};
@@ -151,7 +151,7 @@ TEST(Trackers, ARunThatIsKilledWhenItIsResumedKeepsHistogramsAndSamples) {
     const Trackers killed(settings_in(folder, 4, 4), history_of(history));
     EXPECT_EQ(wandb_rows(folder), rows);
   }
-  // Also if updates after the row were not logged.
+  // It must also hold if updates after the row were not logged.
   const Trackers killed(settings_in(folder, 6, 4), history_of(history));
   EXPECT_EQ(wandb_rows(folder), rows);
 }
@@ -275,7 +275,7 @@ TEST(AppendFile, DoesNotCutTheFileBehindALink) {
   EXPECT_EQ(folder.read("other"), "of somebody else");
 }
 
-// The rows of a long run stay in the file: only those at and after the checkpoint are written again.
+// The rows of a long run stay in the file. Only those at and after the checkpoint are written again.
 TEST(Trackers, AResumedRunReadsOnlyTheEndOfItsHistory) {
   const TempFolder folder;
   {

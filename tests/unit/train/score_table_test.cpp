@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Three examples of one prompt; the first response is in all of them.
+// Three examples of one prompt, which all have the first response.
 class ScoreTables : public testing::Test {
  protected:
   data::Forest forest() const {
@@ -24,7 +24,7 @@ class ScoreTables : public testing::Test {
   ScoreTables() { fs::create_directories(folder()); }
   ~ScoreTables() override { fs::remove_all(folder()); }
 
-  // A folder of its own, since writing makes it private.
+  // Returns a separate folder, because writing makes a folder private.
   fs::path folder() const { return fs::path(testing::TempDir()) / fmt::format("scores-{}", ::getpid()); }
   fs::path file() const { return folder() / "scores.safetensors"; }
 
@@ -78,7 +78,7 @@ TEST_F(ScoreTables, KeepTheirScoresWhenOthersAreAdded) {
   EXPECT_EQ(sent.bytes(), table.bytes());
 }
 
-// Any byte of the file, so also a score that is only a little wrong.
+// Changes each byte of the file, so that also slightly wrong scores are found.
 TEST_F(ScoreTables, OfADamagedFileAreNotRead) {
   ScoreTable table(responses_);
   table.set(forest(), indices_, std::vector<double>{-1, -2, -3});
@@ -104,7 +104,7 @@ TEST_F(ScoreTables, OfADamagedFileAreNotRead) {
   }
 }
 
-// An earlier version wrote these three only.
+// An earlier version wrote only these three.
 TEST_F(ScoreTables, WithoutAChecksumAreNotRead) {
   const std::string key = R"({"precision":"Float","weights":"w"})";
   const std::vector<double> numbers(12);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A tiny policy that is compared with a model of the given seed; its own is 1.
+// A tiny policy that is compared with a model of the given seed. The policy's own seed is 1.
 class Updates : public testing::Test {
  protected:
   Updates() : folder_(fs::path(testing::TempDir()) / "dpo_updates") {
@@ -53,7 +53,7 @@ class Updates : public testing::Test {
     return state;
   }
 
-  // Without clipping, and with gradients that are kept or not.
+  // Returns a state without clipping, whose gradients are kept or not.
   TrainState unclipped(KeptGradients kept, at::ScalarType computed, config::Optimizer optimizer) const {
     const model::Model model =
         model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config);
@@ -70,7 +70,7 @@ class Updates : public testing::Test {
     return state;
   }
 
-  // A policy with a new adapter over the model that is its reference too.
+  // Returns a policy with a new adapter over the model that is also its reference.
   TrainState state_with_adapter(const shard::LocalModel& base, double dropout = 0,
                                 KeptGradients kept = KeptGradients::all) const {
     const model::Model model = model::make_model(
@@ -101,7 +101,7 @@ class Updates : public testing::Test {
             .examples = {{.prompt = prompt_, .responses = {better_, worse_}}}};
   }
 
-  // The scores of a forest, and the gradients of their sum, which the policy's buffers then have.
+  // Returns the scores of a forest and puts the gradients of their sum into the policy's buffers.
   ops::ResponseScores pass_over(TrainState& state, const data::Forest& forest) const {
     const model::Model& model = state.policy.model();
     const model::Batch packed = model::make_batch(forest, model.config.shape, at::kCPU);
@@ -133,7 +133,7 @@ bool is_equal(const std::vector<at::Tensor>& before, const model::Weights& weigh
   return true;
 }
 
-// The largest difference of two lists of tensors.
+// Returns the largest difference between two lists of tensors.
 double difference(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
   double largest = 0;
   for (std::size_t i = 0; i < one.size(); ++i)
@@ -165,8 +165,7 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
   EXPECT_FALSE(is_equal(before, state.policy.stored()));
 }
 
-// Blocks that are updated as soon as they have their gradients, also those of an embedding that the head adds
-// to.
+// Blocks are updated as soon as they have their gradients, even an embedding to whose gradient the head adds.
 TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
   using config::Optimizer;
   for (const bool tied : {false, true})
@@ -189,7 +188,7 @@ TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
       }
 }
 
-// With an adapter most blocks have few gradients, and some none.
+// With an adapter, most blocks have few gradients, and some have none.
 TEST_F(Updates, BlockByBlockOfAnAdapterAreTheSame) {
   const auto trained = [&](KeptGradients kept) {
     TrainState state = state_with_adapter(base_model(), 0.5, kept);
@@ -212,7 +211,7 @@ TEST_F(Updates, BlockByBlockCheckTheLossesFirst) {
   EXPECT_EQ(state.optimizer->updates(), 0);
 }
 
-// A float16 gradient that overflows, of a loss that does not.
+// A float16 gradient overflows although the loss does not.
 TEST_F(Updates, BlockByBlockSayThatAnUpdateWasApplied) {
   for (const KeptGradients kept : {KeptGradients::all, KeptGradients::by_block}) {
     TrainState state = unclipped(kept, at::kHalf, config::Optimizer::SGD);
@@ -253,8 +252,8 @@ TEST_F(Updates, HaveTheSameDropoutForASeed) {
   EXPECT_GT(difference(trained(1), trained(2)), 0);
 }
 
-// Tokens that are not scored are read all the same: the others' log-probabilities stay what they were, and
-// the gradients are those of a sum in which the unscored ones count 0 times.
+// Tokens that are not scored are still read. The others' log-probabilities do not change, and the gradients
+// are those of a sum in which the unscored ones count 0 times.
 TEST_F(Updates, ScoreOnlyWhatIsToBeScored) {
   const std::vector<data::Token> turns = {4, 5, 7, 8, 6, 1, 0};
   const std::vector<data::TokenRange> users = {{0, 1}, {2, 5}};
@@ -277,7 +276,8 @@ TEST_F(Updates, ScoreOnlyWhatIsToBeScored) {
   EXPECT_GT(difference(gradients, std::vector(gradients.size(), gradients[0].new_zeros({}))), 1e-3);
 }
 
-// Good and bad as a pair, and as two labelled responses: the same comparisons, estimate of the KL and update.
+// A good and a bad response give the same comparisons, estimate of the KL and update as a pair and as two
+// labelled responses.
 TEST_F(Updates, OfLabelledResponsesAreThoseOfTheirPair) {
   TrainState state = state_against(2);
   state.loss.name = config::Loss::kto;
@@ -295,7 +295,7 @@ TEST_F(Updates, OfLabelledResponsesAreThoseOfTheirPair) {
   EXPECT_NEAR((single.records[0].loss + single.records[1].loss) / 2, paired.records[0].loss, 1e-7);
   EXPECT_NEAR(single.gradient_norm, paired.gradient_norm, 1e-6);
   EXPECT_LT(difference(gradients, copies_of(state.policy.gradients())), 1e-6);
-  // Both at once: three examples, four comparisons, whose mean is that of either alone.
+  // With both at once, there are three examples and four comparisons, whose mean is that of either alone.
   ExampleBatch both = labelled;
   both.indices.push_back(7);
   both.examples.push_back(batch().examples[0]);
