@@ -4,11 +4,11 @@ english.py FOLDER: the root of the checkout. Prints each place, and exits with 1
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 CODE = {".cpp", ".h", ".cu", ".cuh", ".js"}
+FOLDERS = ("src", "docs", "cmake", "scripts", "tests/unit")
 SCRIPTS = {".py", ".sh", ".cmake", ".txt"}
 
 # Words that readers stumble over, and what to write.
@@ -50,9 +50,8 @@ def findings(path, text):
 
 
 def main(root):
-    listing = ["git", "ls-files", "src", "docs", "cmake", "scripts", "tests/unit", "*.md"]
-    names = subprocess.run(listing, cwd=root, capture_output=True, text=True, check=True).stdout.split()
-    paths = [Path(name) for name in sorted(set(names)) if Path(name).suffix in CODE | SCRIPTS | {".md", ".html", ".css"}]
+    files = [file for folder in FOLDERS for file in (root / folder).rglob("*")] + list(root.glob("*.md"))
+    paths = sorted(file.relative_to(root) for file in files if file.suffix in CODE | SCRIPTS | {".md", ".html", ".css"})
     problems = [(path, number, problem) for path in paths for number, problem in findings(path, (root / path).read_text())]
     for path, number, problem in problems:
         print(f"{path}:{number}: {problem}")
