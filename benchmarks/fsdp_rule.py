@@ -53,7 +53,7 @@ def numbers(text):
 
 
 def device_file(folder, name, **figures):
-    """The description of a shipped device with other figures, as a file for --device."""
+    """Writes the description of a shipped device with other figures, as a file for --device."""
     text = (ROOT / "configs" / "device" / f"{name}.yaml").read_text()
     for key, value in figures.items():
         line = f"{key}: {value:g}"
@@ -67,7 +67,7 @@ def device_file(folder, name, **figures):
 
 @functools.cache
 def plan(device, trainer, gpus, examples, words):
-    """The `time` part of a plan with this many examples on each of this many GPUs."""
+    """Returns the `time` part of a plan with this many examples on each of this many GPUs."""
     command = [PROGRAM, "plan", *words, "exp_name=rule", f"trainer={trainer}", f"batch_size={gpus * examples}",
                f"eval_every={gpus * examples}", "--gpus", str(gpus), "--device", str(device), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -77,13 +77,14 @@ def plan(device, trainer, gpus, examples, words):
 
 
 def planned_gain(device, gpus, examples, words):
-    """How many times as fast as one GPU the plan says that FSDPTrainer is on all of them."""
+    """Returns the speed of FSDPTrainer on all GPUs relative to one GPU, according to the plan."""
     one = plan(device, "BasicTrainer", 1, examples, words)["examples_per_second"]
     return plan(device, "FSDPTrainer", gpus, examples, words)["examples_per_second"] / one
 
 
 def first_above(gain, bound):
-    """The smallest number of examples with a gain above the bound; the gain rises with examples. None: more than MOST_EXAMPLES."""
+    """Returns the smallest number of examples with a gain above the bound, or None if it exceeds MOST_EXAMPLES. The
+    gain rises with examples."""
     if gain(MOST_EXAMPLES) <= bound:
         return None
     low, high = 0, MOST_EXAMPLES  # gain(low) <= bound < gain(high)
@@ -94,7 +95,8 @@ def first_above(gain, bound):
 
 
 def simulate(devices, links, folder):
-    """Rows of (device, link, examples to be faster, examples for half of the combined speed, tokens per example)."""
+    """Returns rows of (device, link, examples to be faster, examples for half of the combined speed, tokens per
+    example)."""
     rows = []
     for name in devices:
         for link in links:
@@ -130,7 +132,7 @@ def simulated_figure(rows):
 
 
 def bench(keys, trainer, ranks, examples, updates, link=None):
-    """Seconds of the fastest update."""
+    """Returns the seconds of the fastest update."""
     words = [PROGRAM, "bench", "train", *keys, "exp_name=rule", f"trainer={trainer}", f"batch_size={ranks * examples}",
              f"eval_every={ranks * examples}", "--updates", str(updates), "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -147,14 +149,14 @@ def bench(keys, trainer, ranks, examples, updates, link=None):
 
 
 def calibrated_efficiency(folder, keys, examples, seconds):
-    """The efficiency with which the planner's BasicTrainer takes this many seconds on one core."""
+    """Returns the efficiency with which the planner's BasicTrainer takes this many seconds on one core."""
     efficiency = 0.7
     time = plan(device_file(folder, "cpu", cores=1, efficiency=efficiency), "BasicTrainer", 1, examples, keys)
     return min(1, efficiency * time["microbatch_compute_seconds"] / (seconds - time["optimizer_seconds"]))
 
 
 def measure(links, counts, updates, rounds, folder):
-    """Rows of (link, examples per rank, examples/s of one core, of two ranks, planned gain)."""
+    """Returns rows of (link, examples per rank, examples/s of one core, of two ranks, planned gain)."""
     (folder / "lengths.yaml").write_text(LENGTHS)
     keys = (*MEASURED, f"plan.lengths={folder / 'lengths.yaml'}")
     one, several = {}, {}  # seconds

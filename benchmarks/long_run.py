@@ -1,8 +1,8 @@
-"""Long runs: what `dpo serve`, `dpo report` and resuming cost for a run of UPDATES logged updates (default 800000).
+"""Measures `dpo serve`, `dpo report` and resuming for a run of UPDATES logged updates (default 800000).
 
-A run of a tiny model is stopped after a few updates; then its files are changed as if it had logged UPDATES updates and 400
-evaluations, a checkpoint included. It is resumed twice: at first trackers are turned on, which get the whole history, then it
-goes on as usual. Prints seconds and peak memory of each, and of the pages.
+A run of a tiny model is stopped after a few updates. Its files are then changed as if it had logged UPDATES updates and
+400 evaluations, including a checkpoint. It is resumed twice: first with trackers, which get the whole history, then as
+usual. Prints seconds and peak memory of each, and of the pages.
 
 Usage: ./run benchmark long_run, or: DPO_PROGRAM=build/dpo python3 benchmarks/long_run.py [UPDATES]
 """
@@ -39,7 +39,7 @@ def line_of(stage, updates, names=(), **more):
 
 
 def write_history(run, updates):
-    """metrics.jsonl, log.txt and the evaluations of a run of so many updates."""
+    """Writes metrics.jsonl, log.txt and the evaluations of a run of `updates` updates."""
     every = max(1, updates // EVALUATIONS)
     evaluation = "".join(json.dumps({"example": i, "loss": 0.5, "logps": [-1, -2], "rewards": [i - 16, 0]}) + "\n" for i in range(PAIRS))
     (run / "eval").mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def write_history(run, updates):
 
 
 def move_checkpoint(run, updates):
-    """The run's checkpoint as one after so many updates."""
+    """Renames and edits the run's checkpoint so that it looks like one after `updates` updates."""
     old = run / os.readlink(run / "LATEST")
     new = run / f"step-{BATCH * updates}"
     old.rename(new)
@@ -67,7 +67,7 @@ def move_checkpoint(run, updates):
     (new / "state/run.json").write_text(text)
     marker = json.loads((new / "COMPLETE").read_text())
     marker["files"]["state/run.json"] = {"size": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    del marker["sha256"]  # of the names above
+    del marker["sha256"]  # hash of the file names and sizes above
     (new / "COMPLETE").write_text(json.dumps(marker))
 
 
@@ -115,8 +115,8 @@ def serve(run):
 
 class LongRun(TinyRuns):
     def stop_soon(self, run, updates, *words):
-        """Trains until a few updates were made."""
-        data = self.folder / "data"  # whole batches in each epoch
+        """Trains and stops the run after a few updates."""
+        data = self.folder / "data"  # the batches of each epoch are whole
         data.mkdir()
         make_data(data / "train.jsonl", 100 * BATCH)
         make_data(data / "test.jsonl", BATCH)

@@ -1,4 +1,4 @@
-"""Speed of scoring and generating on the CPU, compared with transformers on the same weights.
+"""Measures scoring and generating on the CPU, compared with transformers on the same weights.
 
 Scoring: PAIRS preference pairs of HH, truncated to 512 tokens as in training (256 of them for the prompt). transformers
 computes them like direct-preference-optimization: batches of 16 pairs, all chosen responses, then all rejected ones, padded
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
 ASSISTANT = "\n\nAssistant:"
 MAX_LENGTH, MAX_PROMPT_LENGTH, PAIRS_AT_ONCE, PROMPTS = 512, 256, 16, 16
-EOS = 0  # of GPT-NeoX
+EOS = 0  # GPT-NeoX's end-of-text token
 
 
 def shared_data():
@@ -69,7 +69,7 @@ def measured(work):
 
 
 def dpo(*words):
-    """The JSON lines of a command's stdout, and the computing time that it reports."""
+    """Runs a command. Returns the JSON lines of its stdout, and the computing time that it reports."""
     done = subprocess.run([PROGRAM, *map(str, words), "--device", "cpu", "--time"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()], json.loads(done.stderr.splitlines()[-1])
@@ -85,7 +85,7 @@ def truncated(prompt, chosen, rejected):
 
 
 def score_padded(model, pairs):
-    """Log-probabilities of chosen and rejected, by pair."""
+    """Returns log-probabilities of the chosen and the rejected response of each pair."""
     import torch
 
     results = []

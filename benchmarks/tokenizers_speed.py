@@ -1,4 +1,4 @@
-"""Speed of tokenizing, compared with the Python library `tokenizers` (Rust), on the same text.
+"""Measures tokenizing, compared with the Python library `tokenizers` (Rust), on the same text.
 
 The text is the HH rows of the shared data, repeated to about MEGABYTES (default 60), one conversation per text. Both
 sides have the texts in memory before the clock starts: dpo with `dpo tokenize DIR --bench FILE`, the library with
@@ -41,7 +41,7 @@ def read_texts(folder, megabytes):
 
 
 def time_library(folder, file):
-    """Runs in a process of its own, since the number of threads is fixed by the first use."""
+    """Times the library in a separate process, since its number of threads is fixed by the first use."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     if (folder / "tokenizer.json").exists():

@@ -1,4 +1,4 @@
-"""Speed of reading a model's weights, compared with dd on the same file, with a cold and a warm page cache.
+"""Measures reading a model's weights, compared with dd on the same file, with a cold and a warm page cache.
 
 `dpo init` creates a model of about GIGABYTES (default 2) in bfloat16 in a temporary folder. In each of ROUNDS (default 5) it
 is read by dd with blocks of 1 MiB (a buffer that stays in the CPU's cache), by dd with blocks of 256 MiB (one that does
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = Path(os.environ.get("DPO_PROGRAM", ROOT / "build" / "dpo"))
 ENGINE = PROGRAM.with_name("dpo-engine")
-LAYER_PARAMETERS = 44_044_288  # of the sizes below
+LAYER_PARAMETERS = 44_044_288  # for the sizes below
 SIZES = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "num_attention_heads": 32,
          "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 2048, "dtype": "bfloat16",
          "tie_word_embeddings": False}
@@ -41,7 +41,7 @@ def make_model(folder, gigabytes):
 
 
 def forget(file):
-    """Drops the file from the page cache: all of the cache as root, otherwise by posix_fadvise."""
+    """Drops the file from the page cache. Root drops the whole cache; other users call posix_fadvise."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3")

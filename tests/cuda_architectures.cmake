@@ -1,4 +1,4 @@
-# What cmake/CudaArchitectures.cmake makes of architectures, without a CUDA compiler: cmake -P tests/cuda_architectures.cmake
+# Tests what cmake/CudaArchitectures.cmake makes of architectures, without a CUDA compiler: cmake -P tests/cuda_architectures.cmake
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/CudaArchitectures.cmake)
 

@@ -1,4 +1,5 @@
-"""Comments, messages and pages are plain English: no private words, and no comment that opens with a fragment.
+"""Checks that comments, messages and pages are plain English: no private words, and no comment that opens with a
+fragment.
 
 english.py FOLDER: the root of the checkout. Prints each place, and exits with 1 if there is one.
 """
@@ -8,15 +9,15 @@ import sys
 from pathlib import Path
 
 CODE = {".cpp", ".h", ".cu", ".cuh", ".js"}
-FOLDERS = ("src", "docs", "cmake", "scripts", "tests/unit")
+FOLDERS = ("src", "tests", "benchmarks", "docs", "cmake", "scripts")
 SCRIPTS = {".py", ".sh", ".cmake", ".txt"}
 
-# Words that readers stumble over, and what to write.
+# Maps a word that readers stumble over to its replacement.
 WORDS = {
     r"mend(s|ed|ing)?": "fix", r"lent": "borrowed", r"whom": "who", r"thereof": "of it", r"besides": "also", r"as ever": "(nothing)",
     r"likewise": "also", r"heretofore": "so far",
 }
-# A sentence needs a subject and a verb.
+# These words open a fragment, but a sentence needs a subject and a verb.
 OPENINGS = ("Of", "The same", "Those", "What", "Which", "Whether", "As", "So that")
 
 WORD = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
@@ -28,7 +29,7 @@ def advice_on(word):
 
 
 def openings(lines, mark):
-    """The first line of each comment: (number, text)."""
+    """Returns the first line of each comment: (number, text)."""
     was_comment = False
     for number, line in enumerate(lines, 1):
         code, found, text = line.partition(mark)
@@ -51,7 +52,8 @@ def findings(path, text):
 
 def main(root):
     files = [file for folder in FOLDERS for file in (root / folder).rglob("*")] + list(root.glob("*.md"))
-    paths = sorted(file.relative_to(root) for file in files if file.suffix in CODE | SCRIPTS | {".md", ".html", ".css"})
+    paths = sorted(file.relative_to(root) for file in files if file.suffix in CODE | SCRIPTS | {".md", ".html", ".css"}
+                   and file != Path(__file__).resolve())  # it lists the words
     problems = [(path, number, problem) for path in paths for number, problem in findings(path, (root / path).read_text())]
     for path, number, problem in problems:
         print(f"{path}:{number}: {problem}")
@@ -60,4 +62,4 @@ def main(root):
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]).resolve()))

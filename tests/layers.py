@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-# folder: the folders it may include; it may also include what those may.
+# Maps a folder to the folders that it may include. It may also include what those may include.
 ALLOWED = {
     "base": [],
     "hardware": ["base"],
@@ -35,12 +35,12 @@ ALLOWED = {
     "commands": ["checkpoint/formats", "config", "data", "plan", "report", "serve", "track"],
     "engine": ["commands", "run", "demo"],
 }
-# These build without LibTorch.
+# These folders build without LibTorch.
 LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "http", "hub", "report", "serve", "track", "demo", "commands"}
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")
-# Headers that only older versions of a library include: files that use these names must include them.
+# Only older versions of a library include these headers on their own, so files that use these names must include them.
 NEEDS = {"fmt::join": "#include <fmt/ranges.h>"}
 
 
@@ -52,7 +52,7 @@ def reachable(folder: str) -> set[str]:
 
 
 def folder_of(path: str) -> str | None:
-    """The folder of the longest name that holds this path: model/tables before model."""
+    """Returns the folder with the longest name that holds this path: model/tables before model."""
     return max((name for name in ALLOWED if path.startswith(name + "/")), key=len, default=None)
 
 

@@ -1,4 +1,4 @@
-"""The Python side of compare/cpu.py: times one DPO step in its own process.
+"""Times one DPO step of a Python contender in a separate process, for compare/cpu.py.
 
     contenders.py NAME MODEL STEP.json PAIRS THREADS
 
@@ -31,7 +31,7 @@ def load(folder, dtype):
 
 
 def rows_of(pairs):
-    """All chosen responses with their prompts, then all rejected ones."""
+    """Returns all chosen responses with their prompts, then all rejected ones."""
     return [(p["prompt_ids"], p[side]) for side in ("chosen_ids", "rejected_ids") for p in pairs]
 
 
@@ -42,8 +42,8 @@ def timed(step):
 
 
 class Original:
-    """As in direct-preference-optimization: the batch padded to its longest sequence, four pairs at a time, logits of all
-    positions, log-softmax in float32."""
+    """Computes as direct-preference-optimization does: the batch padded to its longest sequence, four pairs at a time,
+    logits of all positions, log-softmax in float32."""
 
     def __init__(self, folder, dtype):
         self.policy, self.reference = load(folder, dtype).train(), load(folder, dtype).eval()
@@ -68,8 +68,8 @@ class Original:
 
 
 class Tuned:
-    """The fastest transformers version we could write: pairs sorted by length, two at a time, padded to the longer one;
-    bfloat16 over float32 master weights; the head on response tokens only."""
+    """Runs the fastest transformers version we could write: pairs sorted by length, two at a time, padded to the longer
+    one; bfloat16 over float32 master weights; the head on response tokens only."""
 
     def __init__(self, folder):
         self.policy, self.reference = load(folder, torch.bfloat16).train(), load(folder, torch.bfloat16).eval()
@@ -99,8 +99,9 @@ class Tuned:
 
 
 class Trl:
-    """DPOTrainer as documented: a model's name, a data set, and its defaults (8 pairs at a time, bfloat16 autocast,
-    gradient checkpointing, AdamW), with accumulation up to the step's size. The data is tokenized beforehand, as for all."""
+    """Runs DPOTrainer as documented: a model's name, a data set, and its defaults (8 pairs at a time, bfloat16
+    autocast, gradient checkpointing, AdamW), with accumulation up to the step's size. The data is tokenized beforehand
+    for all contenders."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -152,7 +153,7 @@ def main():
     contender = CONTENDERS[name](folder)
     contender.step(step["warm_up"], step["warm_up"])
     seconds, chosen = timed(lambda: contender.step(step["pairs"], pairs))
-    seconds = getattr(contender, "seconds", seconds)  # TRL: without creating the trainer
+    seconds = getattr(contender, "seconds", seconds)  # TRL measures itself, without the time to create the trainer
     print(json.dumps({"pairs": len(pairs), "seconds": seconds, "chosen": chosen}))
 
 

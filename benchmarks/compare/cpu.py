@@ -1,11 +1,12 @@
-"""One DPO step on this CPU: dpo, transformers used like direct-preference-optimization, TRL as documented, and tuned Python.
+"""Compares one DPO step on this CPU: dpo, transformers used like direct-preference-optimization, TRL as documented, and
+tuned Python.
 
-The shape of Pythia-70M with random weights, one step of 64 preference pairs of HH (at most 512 tokens, 256 of them for a
-long prompt): policy and live reference forward, backward, AdamW update. All contenders get the same tokens and the same
-number of threads; start-up, loading and tokenizing are not timed, and each has a warm-up. They alternate for ROUNDS rounds,
-and the medians count. Memory is the peak of a process (ru_maxrss). The contenders' log-probabilities are compared, so that a
-fast wrong answer does not count. A measurement during which other virtual machines took more than 3 % of the CPU time (steal)
-is repeated. TRL is skipped if it is not installed.
+The model has the shape of Pythia-70M and random weights. One step has 64 preference pairs of HH (at most 512 tokens,
+256 of them for a long prompt): policy and live reference forward, backward, AdamW update. All contenders get the same
+tokens and the same number of threads. Start-up, loading and tokenizing are not timed, and each has a warm-up. They
+alternate for ROUNDS rounds, and the medians count. Memory is the peak of a process (ru_maxrss). The contenders'
+log-probabilities are compared, so that a fast wrong answer does not count. A measurement during which other virtual
+machines took more than 3 % of the CPU time (steal) is repeated. TRL is skipped if it is not installed.
 
 The slow ones (transformers, TRL) compute only the first --slow-pairs of the step, and an update; the table says how many.
 
@@ -33,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAM = os.environ.get("DPO_PROGRAM", str(ROOT / "build" / "dpo"))
 OURS, TRL, TUNED = "dpo, bfloat16", "TRL, as documented", "tuned Python, bfloat16"
-# Name in the table: (name for contenders.py or our dtype, whether it is slow).
+# Maps a name in the table to (name for contenders.py or our dtype, whether it is slow).
 CONTENDERS = {OURS: ("bfloat16", False), "dpo, float32": ("float32", False), TUNED: ("tuned", False),
               "transformers, float32": ("original float32", True), "transformers, bfloat16": ("original bfloat16", True),
               TRL: ("trl", True)}
@@ -62,7 +63,7 @@ def make_model(folder, data):
     source = folder / "source"
     source.mkdir()
     shape = json.loads((ROOT / "configs" / "architecture" / "EleutherAI--pythia-70m.json").read_text())
-    shape["architectures"] = ["GPTNeoXForCausalLM"]  # TRL makes the class of this name
+    shape["architectures"] = ["GPTNeoXForCausalLM"]  # TRL creates the class of this name
     (source / "config.json").write_text(json.dumps(shape))
     shutil.copy(data / "tokenizers" / "gpt-neox" / "tokenizer.json", source)
     dpo("init", source, folder / "model")
@@ -70,7 +71,8 @@ def make_model(folder, data):
 
 
 class Step:
-    """The pairs of a step, after those of a warm-up: keys for dpo, and a file of tokens for the others."""
+    """Holds the pairs of a step, which follow those of a warm-up: configuration keys for dpo, and a token file for the
+    others."""
 
     def __init__(self, folder, model, batch, data_words):
         self.model, self.batch = model, batch
@@ -86,7 +88,7 @@ class Step:
 
 
 def spawn(words, threads):
-    """The standard output of a process, and its peak memory."""
+    """Runs a process. Returns its standard output and its peak memory in bytes."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(list(map(str, words)), stdout=out, stderr=err, env=environment)
@@ -99,7 +101,7 @@ def spawn(words, threads):
 
 
 def measure_dpo(step, dtype, count, options):
-    """Two updates, of which the second counts. debug: without checkpoints."""
+    """Runs two updates and measures the second. debug=true: no checkpoints are written."""
     shutil.rmtree(step.run, ignore_errors=True)
     parts = max(1, step.batch // options.pairs_at_once)
     _, peak = spawn([PROGRAM, "train", *step.words, f"local_run_dir={step.run}", f"n_examples={2 * step.batch}", "debug=true",
@@ -123,13 +125,14 @@ def measure(step, contender, options):
 
 
 def processor_times():
-    """CPU time of the machine since it started, in ticks: that taken by other virtual machines (steal), and the total."""
+    """Returns two counts of CPU ticks since the machine started: those taken by other virtual machines (steal), and
+    all."""
     ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
     return ticks[7], sum(ticks)
 
 
 def timed(step, contender, options):
-    """A measurement, with the share of CPU time that other virtual machines took meanwhile."""
+    """Measures a contender, with the share of CPU time that other virtual machines took meanwhile."""
     stolen, total = processor_times()
     found = measure(step, contender, options)
     stolen, total = (after - before for after, before in zip(processor_times(), (stolen, total), strict=True))
@@ -137,7 +140,8 @@ def timed(step, contender, options):
 
 
 def least_disturbed(step, contender, options):
-    """Repeats a measurement that other virtual machines disturbed, whichever contender it is of."""
+    """Repeats a measurement while other virtual machines disturb it, for any contender. Returns the least disturbed
+    one."""
     turns = []
     while not turns or (turns[-1]["stolen"] > MOST_STOLEN and len(turns) < options.tries):
         turns.append(timed(step, contender, options))
@@ -160,7 +164,8 @@ def pairs_per_second(runs):
 
 
 def check_same_work(step, results, options):
-    """Contenders that computed the same pairs agree about the chosen responses; bfloat16 may differ a little."""
+    """Checks that contenders that computed the same pairs agree about the chosen responses; bfloat16 may differ a
+    little."""
     by_count = {}
     for contender, runs in results.items():
         by_count.setdefault(runs[0]["pairs"], {})[contender] = runs[0]["chosen"]
@@ -212,7 +217,7 @@ def compare(folder, model, data, options):
 
 
 def made_pairs(folder, data, prompt_length, count):
-    """Pairs of equal lengths, cut out of HH's text; tokenizing again changes lengths by a token here and there."""
+    """Cuts pairs of equal lengths out of HH's text. Tokenizing them again changes some lengths by a token."""
     import gzip
 
     from tokenizers import Tokenizer

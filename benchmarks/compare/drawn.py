@@ -1,4 +1,4 @@
-"""The random batches of compare/gpu.py, with the lengths that 'dpo bench train' draws."""
+"""Draws the random batches of compare/gpu.py, with the lengths that 'dpo bench train' draws."""
 
 import random
 import re
@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAIRS = 64  # or sequences, of a step
-SEQUENCE = 1024  # tokens, for SFT
+PAIRS = 64  # pairs or sequences in a step
+SEQUENCE = 1024  # tokens in a sequence, for SFT
 
 
 def lengths():
@@ -18,7 +18,7 @@ def lengths():
 
 
 def pairs(vocabulary, seed):
-    """At most 512 tokens, 256 of them for a long prompt."""
+    """Draws pairs of at most 512 tokens. A long prompt is cut to 256."""
     draw, means = random.Random(seed), lengths()
     tokens = lambda kind: [draw.randrange(vocabulary) for _ in range(round(draw.choice(means[kind])))]
     drawn = []
@@ -35,7 +35,7 @@ def sequences(vocabulary, seed):
 
 
 def lengths_of_sequences(folder):
-    """A file for 'dpo bench train': the loss counts all tokens but the first."""
+    """Writes a file for 'dpo bench train' whose loss counts all tokens but the first."""
     file = folder / "lengths.yaml"
     file.write_text("train: {prompts: 100000, pairs: 100000}\ntest: {prompts: 1000, pairs: 1000}\n"
                     f"prompt: [1]\nresponse: [{SEQUENCE - 1}]\nlongest: {{prompt: 1, response: {SEQUENCE - 1}}}\n")

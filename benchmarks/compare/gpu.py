@@ -1,7 +1,8 @@
-"""One training step on one GPU: dpo, tuned Python, TRL, and transformers used like direct-preference-optimization.
+"""Compares one training step on one GPU: dpo, tuned Python, TRL, and transformers used like
+direct-preference-optimization.
 
-A model's shape with random weights, preference pairs with lengths drawn from configs/lengths/hh.yaml, policy and live reference
-forward, backward, AdamW update, bfloat16 over float32 master weights. Memory is the peak of tensors.
+The model has random weights. Lengths of preference pairs are drawn from configs/lengths/hh.yaml. A step is policy and
+live reference forward, backward, AdamW update, in bfloat16 over float32 master weights. Memory is the peak of tensors.
 
 *tuned Python* is the fastest transformers version we could write: sequences packed without padding, PyTorch's flash attention
 over them, the head on response tokens only, a fused optimizer. *transformers*: padded to the longest of the batch, logits of all
@@ -48,9 +49,9 @@ from peers import BETA, MasterWeights, dpo_loss, fused_adamw, padded, padded_log
 
 PROGRAM = os.environ.get("DPO_PROGRAM", str(drawn.ROOT / "build" / "dpo"))
 WARM_UP, TRL_UPDATES = 2, 3
-DEVICE = "cuda:0"  # with its index: accelerate compares it with where 4-bit weights are
+DEVICE = "cuda:0"  # includes the index: accelerate compares it with the device of 4-bit weights
 LIVE, CACHED, NF4 = "reference=live", "reference=cached", ["adapter=lora", "adapter.base_dtype=nf4"]
-DPO_ROWS = {  # what dpo runs with, by what is compared
+DPO_ROWS = {  # settings of dpo for each kind of comparison
     "full": {"dpo": [LIVE], "dpo, cached reference": [CACHED]},
     "lora": {"dpo": ["adapter=lora", LIVE], "dpo, cached reference": ["adapter=lora", CACHED]},
     "qlora": {"dpo": [*NF4, LIVE], "dpo, recomputed activations": [*NF4, LIVE, "activation_checkpointing=true"]},
@@ -74,7 +75,7 @@ def arguments():
 SETTINGS = arguments()
 KIND, UPDATES = SETTINGS.kind, SETTINGS.updates
 LORA = KIND in ("lora", "qlora")
-UNITS = PAIRS * SEQUENCE if KIND == "sft" else PAIRS  # of a step: tokens or pairs
+UNITS = PAIRS * SEQUENCE if KIND == "sft" else PAIRS  # tokens or pairs in a step
 
 
 def new_model(config, attention):
@@ -84,7 +85,7 @@ def new_model(config, attention):
 
 
 def quantized(model, attention):
-    """A model as transformers loads it from a file into 4 bits."""
+    """Returns a model with 4-bit weights, as transformers loads it from a file."""
     settings = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
                                                bnb_4bit_compute_dtype=torch.bfloat16)
     return type(model).from_pretrained(None, config=model.config, state_dict=model.state_dict(), quantization_config=settings,
@@ -102,7 +103,7 @@ def with_lora(model):
 
     adapted = get_peft_model(model, lora_settings(), autocast_adapter_dtype=False)
     for parameter in adapted.parameters():
-        if parameter.requires_grad:  # float32 over 4-bit weights
+        if parameter.requires_grad:  # LoRA weights are float32 over 4-bit weights
             parameter.data = parameter.data.to(torch.bfloat16)
     return adapted
 
@@ -116,12 +117,12 @@ class Peer:
         self.policy = new_model(config, attention).train()
         if LORA:
             adapted = with_lora(self.policy)
-            self.policy = self.reference = adapted.get_base_model()  # with LoRA in its layers
+            self.policy = self.reference = adapted.get_base_model()  # both have LoRA in their layers
             self.without_adapter = adapted.disable_adapter
         else:
             self.reference = new_model(config, attention).eval()
         self.master = MasterWeights(self.policy, self.optimizer())
-        self.chosen = []  # log-probabilities, so that a fast wrong answer does not count
+        self.chosen = []  # log-probabilities, which would show a fast wrong answer
 
     @staticmethod
     def optimizer():
@@ -188,7 +189,7 @@ class Original(Peer):
 
 
 class Sft(Peer):
-    """Sequences of one length."""
+    """Trains on sequences of one length."""
 
     draw = staticmethod(drawn.sequences)
 
@@ -209,12 +210,12 @@ class Sft(Peer):
 class Result(NamedTuple):
     speed: float  # pairs or tokens per second
     memory: float  # GiB
-    log_prob: float | None = None  # mean of the chosen responses
-    note: str = ""  # after the row's name
+    log_prob: float | None = None  # mean over the chosen responses
+    note: str = ""  # appended to the row's name
 
 
 def fastest(measure, sizes, of):
-    """The best measure(size); after one that does not fit, no larger one is tried."""
+    """Returns the best measure(size). After a size that does not fit, no larger one is tried."""
     best = None
     for size in sizes:
         try:
@@ -237,12 +238,12 @@ def free_memory():
 
 def measure_trl(config, pairs_at_once=8, padding_free=False):
     torch.manual_seed(0)  # the same weights as the peers'
-    model = new_model(copy.deepcopy(config), "packed" if padding_free else "sdpa")  # the trainer changes tokens in it
+    model = new_model(copy.deepcopy(config), "packed" if padding_free else "sdpa")  # the trainer changes it
     reference = adapter = None
     if LORA:
         adapter = lora_settings()
     else:
-        reference = copy.deepcopy(model)  # remains in bfloat16
+        reference = copy.deepcopy(model)  # stays in bfloat16
         model = model.float()
     torch.cuda.reset_peak_memory_stats()
     steps = WARM_UP + (UPDATES if padding_free else min(UPDATES, TRL_UPDATES))
@@ -284,7 +285,7 @@ def measure_dpo(model, settings):
 
 
 def contenders(model, config):
-    """{name: function that measures}."""
+    """Returns {name: function that measures}."""
     rows = {name: lambda settings=settings: measure_dpo(model, settings) for name, settings in DPO_ROWS[KIND].items()}
     tuned = f"tuned Python{PYTHON_PACKAGES[KIND]}"
     if KIND == "sft":

@@ -1,4 +1,4 @@
-"""Do two versions of dpo learn the same? Losses of both beside the spread of seeds, on real data.
+"""Tests whether two versions of dpo learn the same: compares their losses with the spread of seeds, on real data.
 
 `train` makes a model with random weights of Pythia-160M's shape (DIR: tokenizer.json of GPT-NeoX, and train and test files of hh), trains it
 with SFT, and from that checkpoint with DPO in bfloat16: each version with each of three seeds, which decide the order of the data. Losses,
@@ -39,8 +39,8 @@ def make_model(program, data, config, folder):
 
 
 def train(program, run, settings, model, *more):
-    """{metric: a value for each update}."""
-    examples = settings.updates * settings.batch_size * 11 // 10  # the partial batch at the end of an epoch counts, and is dropped
+    """Trains one run. Returns {metric: a value for each update}."""
+    examples = settings.updates * settings.batch_size * 11 // 10  # the partial batch at the end of an epoch counts, but is dropped
     command = [program, "train", "model=blank_model", f"model.name_or_path={model}", "datasets=[hh]", f"dataset_paths.hh={settings.data}",
                f"exp_name={run.name}", f"local_run_dir={run}", f"batch_size={settings.batch_size}", "n_epochs=null",
                f"n_examples={examples}", "model.fsdp_policy_mp=bfloat16", "gradient_accumulation_steps=1", "eval_every=null",
@@ -76,18 +76,19 @@ def train_all(settings):
 
 
 def by_version(report, metric):
-    """{version: [values of each seed]}."""
+    """Returns {version: [values of each seed]}."""
     return {version: [run[metric] for run in report["runs"] if run["version"] == version] for version in VERSIONS}
 
 
 def windows(values, step):
-    """Means over WINDOW updates, beginning with every `step`th."""
+    """Returns means over WINDOW updates, beginning at every `step`th update."""
     size = min(WINDOW, len(values))
     return [mean(values[i:i + size]) for i in range(0, len(values) - size + 1, step)]
 
 
 def apart(values):
-    """For each window: the mean difference of the versions with the same seed, the largest, and the range of the seeds with the same version."""
+    """Returns, for each window, the mean and the largest difference of the versions with the same seed, and the range
+    of the seeds with the same version."""
     before, after = ([list(window) for window in zip(*values[version])] for version in VERSIONS)
     for of_before, of_after in zip(before, after, strict=True):
         differences = [abs(a - b) for a, b in zip(of_after, of_before, strict=True)]
@@ -108,7 +109,8 @@ def table(report):
 
 
 def first_update(report):
-    """Whether both versions saw the same examples: log-probabilities of the first batch, before anything was trained."""
+    """Compares log-probabilities of the first batch, before any training: they show that both versions saw the same
+    examples."""
     before, after = ([seed[0] for seed in by_version(report, "chosen")[version]] for version in VERSIONS)
     seeds = ", ".join(f"{b:.3f} and {a:.3f}" for b, a in zip(before, after, strict=True))
     return f"log-probability of the chosen responses of the first batch, before and after, by seed: {seeds}"
@@ -138,7 +140,8 @@ STYLE = """
 
 
 def panel(title, lines, top, updates):
-    """`lines`: (name or nothing, class, values); a value is the mean of WINDOW updates, drawn at the last of them."""
+    """Draws `lines`: (name or nothing, class, values). A value is the mean of WINDOW updates, drawn at the last of
+    them."""
     most = max(max(values) for _, _, values in lines)
     x_at = lambda i: LEFT + (WIDTH - LEFT - RIGHT) * (updates - len(lines[0][2]) + 1 + i) / updates
     y_at = lambda value: top + HEIGHT - (HEIGHT - 50) * value / most

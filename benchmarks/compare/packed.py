@@ -1,15 +1,16 @@
-"""Attention over packed sequences in transformers' models, attn_implementation="packed": PyTorch's flash attention, without padding."""
+"""Adds attn_implementation="packed" to transformers' models: PyTorch's flash attention over packed sequences, without
+padding."""
 
 import transformers
 from torch.nn.attention.varlen import varlen_attn
 
-current = None  # where the sequences start, with the end of the last one, as int32; and the longest length
+current = None  # (int32 sequence starts followed by the end of the last one, longest length)
 
 
 def attention(module, query, key, value, attention_mask, scaling=None, **more):
-    """[1, heads, tokens, size] of all sequences."""
+    """Attends within each sequence; query, key and value are [1, heads, tokens, size] of all sequences."""
     del attention_mask, more
-    q, k, v = (x[0].transpose(0, 1).to(value.dtype) for x in (query, key, value))  # in autocast rotary ones are float32
+    q, k, v = (x[0].transpose(0, 1).to(value.dtype) for x in (query, key, value))  # autocast leaves rotary float32
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)

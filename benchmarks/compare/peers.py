@@ -1,4 +1,5 @@
-"""What the Python peers of compare/cpu.py and compare/gpu.py share: the loss, padded batches, and float32 master weights."""
+"""Code shared by the Python peers of compare/cpu.py and compare/gpu.py: the loss, padded batches, and float32 master
+weights."""
 
 import torch
 import torch.nn.functional as F
@@ -7,13 +8,15 @@ BETA, LR = 0.1, 1e-8
 
 
 def dpo_loss(policy, reference):
-    """The sum over pairs; log-probabilities of all chosen responses, then of all rejected ones."""
+    """Returns the sum over pairs. The arguments are log-probabilities of all chosen responses, then of all rejected
+    ones."""
     (c, r), (c0, r0) = policy.chunk(2), reference.chunk(2)
     return -F.logsigmoid(BETA * ((c - r) - (c0 - r0))).sum()
 
 
 def padded(rows, width=0):
-    """(prompt, response) as tokens, padded at their ends: ids, attention mask, and where the responses are."""
+    """Pads (prompt, response) token lists at their ends. Returns ids, attention mask, and a mask of the response
+    tokens."""
     width = max(width, max(len(prompt) + len(response) for prompt, response in rows))
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     mask, is_response = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)
@@ -26,7 +29,7 @@ def padded(rows, width=0):
 
 
 def padded_log_probs(model, ids, mask, is_response):
-    """As the original computes them: logits of all positions, log-softmax in float32."""
+    """Computes them as the original does: logits of all positions, log-softmax in float32."""
     logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].float()
     by_token = torch.gather(logits.log_softmax(-1), 2, ids[:, 1:, None]).squeeze(2)
     return (by_token * is_response[:, 1:]).sum(-1)
@@ -37,7 +40,8 @@ def fused_adamw(weights, lr):
 
 
 class MasterWeights:
-    """A bfloat16 model's trained weights in float32, where AdamW updates them and gradients of microbatches are summed."""
+    """Keeps float32 copies of a bfloat16 model's trained weights. AdamW updates them, and gradients of microbatches are
+    summed there."""
 
     def __init__(self, model, optimizer=fused_adamw):
         self.computed = [p for p in model.parameters() if p.requires_grad]

@@ -1,4 +1,4 @@
-"""Line charts with logarithmic axes, as SVG."""
+"""Draws line charts with logarithmic axes, as SVG."""
 
 from html import escape
 
@@ -7,7 +7,7 @@ COLOURS = ["#0b6e4f", "#7fb800", "#b23a48", "#f18f01", "#2e4057", "#8d6a9f"]
 
 
 def ticks(low, high):
-    """1, 2 and 5 times powers of ten that span two numbers."""
+    """Returns 1, 2 and 5 times powers of ten that span two numbers."""
     steps = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5)]
     first = max(i for i, step in enumerate(steps) if step <= low)
     last = min(i for i, step in enumerate(steps) if step >= high)
@@ -21,7 +21,7 @@ def scale(marks, start, end):
 
 
 def line_chart(title, x_label, y_label, lines):
-    """`lines`: {name: [(x, y)...]}."""
+    """Draws `lines`: {name: [(x, y)...]}."""
     points = [point for line in lines.values() for point in line]
     xs, ys = sorted({x for x, _ in points}), ticks(min(y for _, y in points), max(y for _, y in points))
     x_at, y_at = scale(xs, LEFT, WIDTH - RIGHT), scale(ys, HEIGHT - BOTTOM, TOP)

@@ -1,4 +1,5 @@
-"""Steps of TRL's DPOTrainer for compare/gpu.py, from pairs of tokens: its time, and log-probabilities of the chosen responses."""
+"""Runs steps of TRL's DPOTrainer for compare/gpu.py from pairs of tokens; gives its time and log-probabilities of the
+chosen responses."""
 
 import importlib.metadata
 import tempfile
@@ -12,7 +13,7 @@ from peers import BETA, LR
 
 
 def version():
-    """Of the installed TRL, as 0.28; None: there is none."""
+    """Returns the version of the installed TRL, such as 0.28, or None if it is not installed."""
     try:
         return ".".join(importlib.metadata.version("trl").split(".")[:2])
     except importlib.metadata.PackageNotFoundError:
@@ -23,7 +24,7 @@ def trainer_and_settings():
     import trl.import_utils as found
 
     probe = found._is_package_available
-    if isinstance(probe("trl"), tuple):  # so answers transformers 5, and TRL 0.28 takes every tuple for "installed"
+    if isinstance(probe("trl"), tuple):  # transformers 5 returns one, which TRL 0.28 takes for "installed"
         found._is_package_available = lambda name, return_version=False: probe(name, True) if return_version else probe(name)[0]
     from trl import DPOConfig, DPOTrainer
 
@@ -31,12 +32,12 @@ def trainer_and_settings():
 
 
 def can_be_padding_free():
-    """Newer ones accept the setting and ignore it."""
+    """Returns True for versions that implement padding-free training. Newer ones accept the setting and ignore it."""
     return hasattr(trainer_and_settings()[0], "concatenated_forward")
 
 
 def note_sequences(model, positional, named):
-    """Before a forward pass: tells the attention where sequences start, which is where positions are 0."""
+    """Tells the attention before a forward pass where sequences start, which is where positions are 0."""
     del model, positional
     positions = named["position_ids"][0]
     starts = F.pad((positions == 0).nonzero()[:, 0], (0, 1), value=len(positions))
@@ -44,9 +45,9 @@ def note_sequences(model, positional, named):
 
 
 def train(model, steps, pairs_at_once, reference=None, adapter=None, padding_free=False):
-    """steps: [pairs of a step]. Seconds and the mean log-probability of each step.
+    """Trains on steps: [pairs of a step]. Returns the seconds and the mean log-probability of each step.
 
-    Padding-free is without gradient checkpointing, and the model's attention is "packed"; else TRL's defaults.
+    Padding-free runs have no gradient checkpointing and "packed" attention in the model. Others have TRL's defaults.
     """
     from datasets import Dataset, disable_progress_bars
     from tokenizers import Tokenizer, models

@@ -1,4 +1,5 @@
-"""A rank that fails, is killed or is stopped ends all others, with its number and its error, and no process survives."""
+"""A rank that fails, is killed or is stopped ends all others. The message names the rank and its error, and no process
+survives."""
 
 import os
 import re
@@ -12,13 +13,13 @@ from ranks import main, mpirun, processes_of, wait_until
 
 PROBE = os.environ["DPO_WATCHDOG_PROBE"]
 RANKS = 4
-# With this mpirun does not end the ranks: only the watchdog does. (It also ignores their exit status.)
+# This option keeps mpirun from ending the ranks, so only the watchdog does. mpirun also ignores their exit status then.
 ONLY_WATCHDOG = ("--enable-recovery",)
 
 
 class Failures(unittest.TestCase):
     def start(self, timeout, failure, failing_rank, options=(), standstill=()):
-        """Starts ranks and waits until all of them work. Returns their process ids, by rank."""
+        """Starts ranks and waits until all of them work. Returns their process ids by rank."""
         self.mark = f"DPO_TEST_MARK={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
@@ -53,7 +54,7 @@ class Failures(unittest.TestCase):
         return self.text(self.err)
 
     def check_end(self, failed, error, pid, reporters):
-        """All ranks end; the reporters print why."""
+        """Checks that all ranks end and that the reporters print why."""
         wait_until(lambda: self.ranks.poll() is not None, "the launcher ends")
         wait_until(lambda: not processes_of(self.mark), "no process is left")
         endings = dict(re.findall(r"rank (\d) ends: (.*)", self.said()))
@@ -84,7 +85,7 @@ class Failures(unittest.TestCase):
                 self.check_end(failed, "exited without reporting an error", pids[failed], set(range(RANKS)) - {failed})
 
     def test_a_rank_that_is_killed_under_a_launcher_that_sees_it(self):
-        """mpirun ends the others too and may be faster; then it prints the reason."""
+        """mpirun also ends the others and may be faster than the watchdog. Then mpirun prints the reason."""
         pids = self.start(60, "wait", 0)
         os.kill(pids[2], signal.SIGKILL)
         self.check_end(2, "", pids[2], ())
@@ -92,7 +93,7 @@ class Failures(unittest.TestCase):
         self.assertRegex(self.said(), "rank 2 .*(exited without reporting an error|signal 9)")
 
     def test_a_rank_that_is_stopped(self):
-        """mpirun ends it once others have exited, so that not all of them may print the reason."""
+        """mpirun ends the rank once others have exited, so some of the others may not print the reason."""
         for failed in (0, 2):
             with self.subTest(failed=failed):
                 pids = self.start(10, "wait", 0)
@@ -102,7 +103,8 @@ class Failures(unittest.TestCase):
                 self.assertRegex(self.said(), rf"ends: rank {failed} .*sent no heartbeat for 10 s")
 
     def test_a_rank_whose_training_thread_is_stuck(self):
-        """Its watchdog still sends heartbeats. It is named, not one of those that wait for it."""
+        """The watchdog of the stuck rank still sends heartbeats. The message names that rank, not those that wait for
+        it."""
         for failed in (0, 2):
             with self.subTest(failed=failed):
                 pids = self.start(60, "hang", failed, ONLY_WATCHDOG, standstill=[5])

@@ -1,4 +1,5 @@
-"""A small random model of every family is trained by SFT and DPO: two tensor-parallel ranks compute what one process does.
+"""Trains a small random model of every family with SFT and DPO. Two tensor-parallel ranks compute what one process
+does.
 
     families_test.py [DEVICE]      with cuda: on the GPU, bfloat16 against float32
 """
@@ -29,7 +30,7 @@ RUNS_AT_ONCE = max(1, len(os.sched_getaffinity(0)) // 2)
 COMPARED, TOLERANCE = (2, 0.02) if DEVICE == "cuda" else (UPDATES, 1e-4)
 TWO_RANKS = ["trainer=TensorParallelTrainer", "mesh.tensor=2"]
 BFLOAT16 = ["model.fsdp_policy_mp=bfloat16"]
-# Rounding lets a router choose other experts, on a CPU too.
+# These families have routers, which rounding can make choose other experts, also on a CPU.
 EXPERTS, EXPERTS_TOLERANCE = ("mixtral", "qwen3_moe", "olmoe"), 0.05
 
 
@@ -62,7 +63,7 @@ class Families(unittest.TestCase):
         return losses
 
     def both(self, family, loss):
-        """The losses of one process, and those of two ranks or in bfloat16."""
+        """Returns the losses of one process, and those of two ranks or in bfloat16."""
         model = self.folder / family
         other = BFLOAT16 if DEVICE == "cuda" else TWO_RANKS
         return self.losses(model, loss), self.losses(model, loss, *other)
@@ -74,7 +75,8 @@ class Families(unittest.TestCase):
             with self.subTest(family=family):
                 one, other = result.result()
                 print(f"{family} {loss}: {one[0]:.4f} -> {one[-1]:.4f}, {other[0]:.4f} -> {other[-1]:.4f}")
-                # Rounding grows from update to update, so bfloat16 is compared before and after the first.
+                # Rounding errors grow from update to update, so bfloat16 is compared only before and after the first
+                # update.
                 tolerance = EXPERTS_TOLERANCE if DEVICE == "cuda" and family in EXPERTS else TOLERANCE
                 for a, b in zip(one[:COMPARED], other[:COMPARED], strict=True):
                     self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(a)))

@@ -1,5 +1,5 @@
-// Every collective operation of a group, in every dtype, checked against its expected result; run by several
-// ranks.
+// Checks every collective operation of a group, in every dtype, against its expected result. Several ranks
+// run it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,14 +17,14 @@ namespace {
 
 const std::vector<at::ScalarType> kTypes = {at::kFloat, at::kDouble, at::kLong, at::kBFloat16, at::kHalf};
 
-// What rank `rank` holds: numbers whose sum depends on the order of summation.
+// Returns the values that a rank contributes. Their sum depends on the order of summation.
 at::Tensor content(int rank, std::int64_t count, at::ScalarType type) {
   const at::Tensor index = at::arange(count, at::kDouble);
   const at::Tensor values = at::sin(index * 0.37 + rank) * at::pow(10.0, index.remainder(4)) + rank;
   return (type == at::kLong ? values * 1000 : values).to(type);
 }
 
-// The sum in rank order, of 16-bit floats in float32.
+// Returns the sum in rank order. 16-bit floats are summed in float32.
 at::Tensor sum_of(int size, std::int64_t count, at::ScalarType type) {
   const bool narrow = type == at::kBFloat16 || type == at::kHalf;
   at::Tensor sum = content(0, count, type).to(narrow ? at::kFloat : type);
@@ -101,14 +101,14 @@ class Probe {
     }
   }
 
-  // A dtype that is copied but cannot be reduced.
+  // Bytes can be copied between ranks but not reduced.
   void bytes() const {
     const at::Tensor into = at::zeros({size()}, at::TensorOptions(at::kByte).device(device_));
     group_->all_gather(into, at::full({1}, rank() + 1, at::TensorOptions(at::kByte).device(device_))).wait();
     require(into.cpu().equal(at::arange(1, size() + 1, at::kByte)), "bytes");
   }
 
-  // Operations that are in progress together, and waited for in another order.
+  // Several operations are in progress together and are waited for in another order.
   void many_at_once() const {
     constexpr int kMany = 20;
     std::vector<at::Tensor> tensors;
@@ -121,7 +121,7 @@ class Probe {
     for (int i = 0; i < kMany; ++i)
       require(tensors[static_cast<std::size_t>(i)].cpu().equal(sum_of(size(), 1000 * i + 1, at::kFloat)),
               "many at once");
-    group_->all_reduce(at::ones({5}, at::TensorOptions().device(device_)));  // no wait for this one
+    group_->all_reduce(at::ones({5}, at::TensorOptions().device(device_)));  // nothing waits for this
     group_->barrier();
   }
 
@@ -135,7 +135,7 @@ class Probe {
       require(all[static_cast<std::size_t>(other)].size() == static_cast<std::size_t>(other), "gather_texts");
   }
 
-  // An error in an operation is thrown by its wait, and the next operation works.
+  // A failed operation throws from its wait(), and the next operation works.
   void refusals() const {
     if (size() == 1) return;
     Work wrong = group_->all_reduce(at::ones({3}, at::TensorOptions(at::kBool).device(device_)));
@@ -147,7 +147,7 @@ class Probe {
     throw std::runtime_error("booleans were summed");
   }
 
-  // Ranks of one colour are a group, in rank order.
+  // Ranks of one colour form a group, in rank order.
   void splits() const {
     const int colour = rank() % 2;
     const auto part = group_->split(colour);
@@ -169,7 +169,8 @@ class Probe {
   at::Device device_;
 };
 
-// group_probe DEVICE [PIECE BUFFER]: over MPI with these limits; over NCCL if every rank has a GPU to itself.
+// Usage: group_probe DEVICE [PIECE BUFFER]. With limits it uses MPI; without, NCCL if every rank has its own
+// GPU.
 int probe(int argc, char** argv) {
   const at::Device device(argc > 1 ? argv[1] : "cpu");
   MpiLimits limits;
@@ -178,7 +179,7 @@ int probe(int argc, char** argv) {
   const Probe all(world.all, device);
   all.everything();
   all.splits();
-  // All ranks have the same bits.
+  // The result must be bitwise equal on all ranks.
   const at::Tensor sum = content(all.rank(), 100'003, at::kFloat).to(device);
   world.all->all_reduce(sum).wait();
   const at::Tensor sums = at::zeros({all.size(), sum.numel()}, sum.options());

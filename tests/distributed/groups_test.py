@@ -1,4 +1,5 @@
-"""Groups over MPI: every collective operation in every dtype, on several numbers of ranks, whole and in small pieces."""
+"""Groups over MPI: every collective operation in every dtype, with several numbers of ranks, whole and in small
+pieces."""
 
 import os
 import unittest
@@ -20,7 +21,7 @@ class Groups(unittest.TestCase):
                 self.check(ranks)
 
     def test_in_pieces(self):
-        """Limits that divide every operation into many MPI calls, as happens with gigabytes."""
+        """Small limits divide every operation into many MPI calls, as gigabytes do."""
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
                 self.check(ranks, 4096, 10_000)

@@ -1,5 +1,5 @@
-"""One job on two hosts over TCP. The hosts are network namespaces of this machine with a virtual cable between them; a
-script takes the place of ssh. Skipped where namespaces cannot be created."""
+"""Runs one job on two hosts over TCP. The hosts are network namespaces of this machine, joined by a virtual cable. A
+script replaces ssh. Skipped where namespaces cannot be created."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def ip(*arguments):
 
 
 def make_hosts():
-    """Returns the error, if any."""
+    """Creates the namespaces and the cable. Returns the error, or None."""
     cables = [f"{PREFIX}v{i}" for i in range(2)]
     commands = [["netns", "add", host] for host in HOSTS]
     commands.append(["link", "add", cables[0], "type", "veth", "peer", "name", cables[1]])
@@ -52,7 +52,7 @@ class Hosts(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = Path(scratch.name)
-        # mpirun calls it like ssh: the host's address, then a command.
+        # mpirun calls this script like ssh: with the host's address, then a command.
         shell = self.folder / "shell"
         cases = "".join(f"  {address}) host={host} ;;\n" for host, address in zip(HOSTS, ADDRESSES))
         shell.write_text('#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\n'
@@ -61,7 +61,7 @@ class Hosts(unittest.TestCase):
         self.shell = shell
 
     def mpirun(self, *command):
-        """Two ranks on each host, started on the first."""
+        """Returns a command that starts two ranks on each host, run on the first host."""
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         network = ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "10.123.45.0/24",
                    "--mca", "oob_tcp_if_include", "10.123.45.0/24"]
@@ -74,7 +74,8 @@ class Hosts(unittest.TestCase):
         self.assertEqual(done.stdout, "4 ranks, 2 here: all operations correct\n")
 
     def test_training(self):
-        """Shards over the cable, tensor ranks within a host: the losses and norms of one process."""
+        """Shards communicate over the cable and tensor ranks within a host. Losses and norms equal those of one
+        process."""
         TinyRuns.setUpClass()
         self.addCleanup(TinyRuns.tearDownClass)
         short = ["batch_size=12", "n_examples=120", "eval_every=60", "eval_batch_size=12", "n_eval_examples=12",

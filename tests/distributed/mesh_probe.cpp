@@ -5,9 +5,9 @@
 // The request: {"batches": [[{"prompt": [ids], "responses": [[ids]...]}...]...], "cases": [{"name", "model",
 // "mesh": {"replica", "shard", "tensor"}, "stored", "computed", "recompute", "microbatches", "whole",
 // "reduced", "loss", "optimizer", "lr", "max_grad_norm", "device", "adapter": {"r", "dora",
-// "base_dtype"}}...]}. Every case trains on all batches; with an adapter, what follows are its tensors.
+// "base_dtype"}}...]}. Every case trains on all batches. With an adapter, the tensors below belong to it.
 // FOLDER/NAME.safetensors then holds the "logits" of the first batch's examples, packed as one forest; its
-// "gradient.TENSOR"s and their "norm"; by update "losses", "scores" (of the chosen responses) and "norms";
+// "gradient.TENSOR"s and their "norm"; "losses", "scores" (of chosen responses) and "norms" of each update;
 // the final "weight.TENSOR"s; "gathered", the most blocks that were gathered at once.
 #include <fstream>
 #include <iostream>
@@ -37,7 +37,7 @@ using nlohmann::json;
 
 at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
 
-// A model with LoRA, whose B is random too, so that no gradient is zero at first.
+// Returns a model with LoRA. B is random too, so that no gradient is zero at first.
 model::Model with_adapter(const model::Model& model, const json& asked) {
   const model::AdapterSettings settings{.r = asked.at("r"), .dora = asked.value("dora", false)};
   model::TensorTable adapter = model::adapter_table(model.table, settings);
@@ -47,7 +47,7 @@ model::Model with_adapter(const model::Model& model, const json& asked) {
   return model::make_model(model.config, std::move(adapter));
 }
 
-// The frozen matrices in few bits, if the adapter is over such ones.
+// Loads the frozen matrices quantized, if the adapter is over quantized weights.
 model::Weights load_small(const json& asked, at::ScalarType type, const shard::Mesh& mesh) {
   const std::string name = asked.at("adapter").at("base_dtype");
   const ops::SmallDtype dtype = name == "nf4"    ? ops::SmallDtype::nf4
@@ -104,7 +104,7 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   return state;
 }
 
-// Gathers the parts of all ranks, as float32 on the CPU.
+// Gathers the parts of all ranks as float32 on the CPU.
 model::Weights whole(const model::TensorTable& table, const model::Weights& parts, const shard::Mesh& mesh) {
   const at::NoGradGuard no_grad;
   const model::Layout layout = mesh.layout();

@@ -1,4 +1,4 @@
-"""Training over ranks against training in one process: logits, every gradient by name, losses, norms, weights.
+"""Compares training over ranks with training in one process: logits, every gradient by name, losses, norms, weights.
 
     mesh_test.py RANKS [cpu|cuda]
 
@@ -25,11 +25,12 @@ PROBE = os.environ["DPO_MESH_PROBE"]
 RANKS = int(sys.argv[1])
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 TOLERANCE = 1e-5  # relative, float32
-ALL = "DPO_TEST_ALL" in os.environ  # otherwise three models and three settings for each mesh
-ROUNDING = 2**-8  # the last bit of a bfloat16
+ALL = "DPO_TEST_ALL" in os.environ  # without it, three models and three settings for each mesh
+ROUNDING = 2**-8  # the last bit of a bfloat16, relative
 UPDATES = 6
 
-# 4 heads, so that 4 ranks can divide them; 131 tokens of vocabulary, which no number of ranks divides.
+# Models have at least 4 heads, so that 4 ranks can divide them. The vocabulary of 131 tokens is divisible by no number
+# of ranks.
 GROUPED = {"num_attention_heads": 8, "num_key_value_heads": 4}
 MODELS = {"gpt2": {}, "gpt_neox": {}, "llama": GROUPED | {"head_dim": 8}, "qwen3": GROUPED, "gemma2": GROUPED,
           "gemma3_text": GROUPED, "phi3": GROUPED | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
@@ -39,7 +40,7 @@ MESHES = {1: [{"shard": 1}],
           2: [{"shard": 2}, {"tensor": 2}, {"replica": 2}],
           3: [{"shard": 3}, {"replica": 3}],
           4: [{"shard": 4}, {"tensor": 4}, {"shard": 2, "tensor": 2}, {"replica": 2, "shard": 2}, {"replica": 2, "tensor": 2}]}
-# SGD: an optimizer that divides by the gradient's size turns the rounding of a zero gradient into a full update.
+# Uses SGD: an optimizer that divides by the gradient's size turns the rounding of a zero gradient into a full update.
 PLAIN = {"optimizer": "SGD", "lr": 0.05}
 SETTINGS = {"plain": PLAIN, "recompute": PLAIN | {"recompute": True}, "accumulated": PLAIN | {"microbatches": 2},
             "whole": PLAIN | {"microbatches": 3, "whole": True}, "AdamW": {"optimizer": "AdamW", "lr": 1e-4}}
@@ -51,7 +52,8 @@ if not ALL:
 
 
 def batches(seed):
-    """Pairs of uneven lengths, some with one prompt. Of the last batches one has two trees, one a single one."""
+    """Makes pairs of uneven lengths, some with a shared prompt. One of the last batches has two trees, another a single
+    one."""
     draw = random.Random(seed)
     ids = lambda low, high: [draw.randrange(3, 131) for _ in range(draw.randint(low, high))]
     pair = lambda prompt=None: {"prompt": prompt or ids(1, 20), "responses": [ids(1, 16), ids(1, 16)]}
@@ -75,7 +77,7 @@ def run(ranks, request, folder):
 
 
 def distance(found, expected):
-    """The largest difference, relative to the largest number of the tensor."""
+    """Returns the largest difference, relative to the largest value of the tensor."""
     scale = expected.abs().max().item()
     return (found - expected).abs().max().item() / max(scale, 1e-12)
 
@@ -87,9 +89,10 @@ def compare(name, found, expected, tolerance, worst, adaptive):
         if key == "gathered":
             assert found[key].item() <= 2, f"{name}: {found[key].item()} blocks were gathered at once"
             continue
-        # The gradient of a bias before a softmax over positions is rounding only: it is compared with the norm.
+        # The gradient of a bias before a softmax over positions is only rounding noise, so it is compared with the
+        # norm.
         scale = expected["norm"].item() if key.startswith("gradient.") else 0
-        if key.startswith("weight.") and adaptive:  # see PLAIN: only weights with a gradient above rounding
+        if key.startswith("weight.") and adaptive:  # compares only weights with a gradient above rounding (see PLAIN)
             gradient = expected["gradient." + key.removeprefix("weight.")].abs()
             counts = gradient > 1e-3 * gradient.max()
             found[key], expected[key] = found[key] * counts, expected[key] * counts
@@ -105,7 +108,7 @@ def name_of(family, mesh, setting):
 
 
 def exact(folder, models):
-    """float32: to 1e-5."""
+    """Compares float32 runs to 1e-5."""
     data, worst = batches(1), {}
     base = lambda family, setting: {"model": str(models[family]), "device": "cuda:0" if DEVICE == "cuda" else "cpu", **SETTINGS[setting]}
     expected = run(1, {"batches": data, "cases": [{"name": f"{family} {setting}", "mesh": {}, **base(family, setting)}
@@ -124,8 +127,8 @@ def exact(folder, models):
 
 
 def adapters(folder, models):
-    """LoRA and DoRA: the base is frozen, and the ranks split A and B as they split its matrices, also where these are in few bits.
-    To 1e-5."""
+    """Compares LoRA and DoRA to 1e-5. The base is frozen and may be quantized. Ranks split A and B like its
+    matrices."""
     plain = {"lora": {"r": 3}, "dora": {"r": 3, "dora": True}}
     small = {"nf4": {"r": 3, "dora": True, "base_dtype": "nf4"}, "int8": {"r": 3, "base_dtype": "int8"},
              "fp8": {"r": 3, "base_dtype": "fp8"}}
@@ -136,11 +139,11 @@ def adapters(folder, models):
         "device": "cuda:0" if DEVICE == "cuda" else "cpu"}
     expected = run(1, {"batches": data, "cases": [case(f"{family} {kind}", family, kind, {}) for family in MODELS for kind in kinds]},
                    folder / "adapter")
-    for family in MODELS:  # the values are rounded, which gradients show
+    for family in MODELS:  # nf4 rounds the base, which gradients show
         rounded_case, exact_case = expected[f"{family} nf4"], expected[f"{family} dora"]
         off = max(distance(rounded_case[key], exact_case[key]) for key in rounded_case if key.startswith("gradient."))
         assert off > 1000 * TOLERANCE, f"{family}: {off}"
-    # The kinds alternate: each family meets each mesh, and each mesh has all kinds.
+    # The kinds alternate, so that each family meets each mesh and each mesh has all kinds.
     keys = [(family, mesh, list(of)[(i + j) % len(of)]) for i, family in enumerate(MODELS) for j, mesh in enumerate(MESHES[RANKS])
             for of in (plain, small)]
     found = run(RANKS, {"batches": data, "cases": [case(name_of(*key), key[0], key[2], key[1]) for key in keys]}, folder / "adapters")
@@ -152,7 +155,7 @@ def adapters(folder, models):
 
 
 def one_rank_is_plain(folder, models):
-    """A mesh of one rank is the plain run, bit for bit, with any trainer."""
+    """A mesh of one rank equals the plain run bit for bit, with any trainer."""
     data = batches(2)
     case = PLAIN | {"name": "plain", "model": str(models["gpt_neox"]), "mesh": {}}
     plain = run(1, {"batches": data, "cases": [case]}, folder / "plain")["plain"]
@@ -162,7 +165,8 @@ def one_rank_is_plain(folder, models):
 
 
 def rounded(folder, models):
-    """bfloat16 over float32 weights: as close to float32 as one process, within a factor of 2 and the last bit."""
+    """In bfloat16 over float32 weights, ranks are as close to float32 as one process, within a factor of 2 and the last
+    bit."""
     data = batches(3)
     cases = lambda mesh, computed: [PLAIN | {"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
                                     for family in ("gpt_neox", "llama")]
@@ -174,7 +178,7 @@ def rounded(folder, models):
     for i, mesh in enumerate(MESHES[RANKS]):
         many = run(RANKS, {"batches": data, "cases": cases(mesh, "bfloat16")}, folder / f"b{RANKS}{i}")
         for family, reference in exact32.items():
-            for key, weight in many[family].items():  # float32, though passes read bfloat16
+            for key, weight in many[family].items():  # stays float32, though passes read bfloat16
                 if key.startswith("weight.") and weight.dim() == 2:
                     rounded_share = (weight == weight.bfloat16()).float().mean().item()
                     assert rounded_share < 0.1, f"bfloat16 {family} {mesh}: {key} was rounded"

@@ -1,4 +1,4 @@
-"""Shared by tests with several processes: how they are started, and that none survives."""
+"""Helpers of tests with several processes: they start ranks and check that none survives."""
 
 import os
 import shutil
@@ -8,9 +8,9 @@ import time
 import unittest
 from pathlib import Path
 
-# Ranks of tests wait more than they compute.
+# Ranks in tests wait more than they compute.
 os.environ["OMP_NUM_THREADS"] = "1"
-HANGS = 900  # seconds; no step of a test takes as long, also on a machine that is many times slower
+HANGS = 900  # seconds; no step of a test takes this long, also on a machine that is many times slower
 
 
 def mpirun(count, *command, options=()):
@@ -23,7 +23,7 @@ def run(command, **options):
 
 
 def processes_of(mark):
-    """Ids of the processes with this variable in their environment, whatever started them."""
+    """Returns the ids of the processes with this variable in their environment, however they were started."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -33,7 +33,7 @@ def processes_of(mark):
             if alive and mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
         except OSError:
-            pass  # ended meanwhile, or another user's
+            pass  # the process has ended, or belongs to another user
     return found
 
 

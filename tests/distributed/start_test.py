@@ -1,4 +1,4 @@
-"""dpo train with several ranks, started by dpo itself and by mpirun: what is printed once, signals, failures."""
+"""Starts dpo train with several ranks, by dpo itself and by mpirun: output that appears once, signals, failures."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ FSDP = "trainer=FSDPTrainer"
 
 
 class StoppedThread:
-    """Stops one thread, as a debugger does."""
+    """Stops one thread, like a debugger."""
     SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
     ANY_THREAD = 0x40000000  # __WALL
 
@@ -52,7 +52,7 @@ class Start(TinyRuns):
         return self.train_command(self.run_folder, FSDP, *more)
 
     def begin(self, command):
-        """Starts a long run and waits for its first updates. Returns the process ids, by rank."""
+        """Starts a long run and waits for its first updates. Returns the process ids by rank."""
         self.out = tempfile.TemporaryFile("w+")
         self.addCleanup(self.out.close)
         self.process = subprocess.Popen(command, stdout=self.out, stderr=subprocess.STDOUT, env=self.environment)
@@ -82,7 +82,7 @@ class Start(TinyRuns):
         return self.process.returncode
 
     def check_once(self, done):
-        """What only rank 0 prints appears once."""
+        """Checks that output of rank 0 alone appears once."""
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, f"{self.run_folder / 'LATEST'}\n")
         for text in ("\nneeds ", "run folder ", "update 1 ", "saving step-40"):
@@ -96,7 +96,7 @@ class Start(TinyRuns):
         self.check_once(run(mpirun(2, *self.command("n_examples=40", "n_epochs=null"))))
 
     def test_a_folder_named_by_the_time(self):
-        """Every rank has its own clock; they agree on one folder."""
+        """Every rank has its own clock, but all agree on one folder."""
         command = [argument for argument in self.command("mesh.shard=2", "n_examples=8", "n_epochs=null", "eval_every=8")
                    if not argument.startswith("local_run_dir")]
         done = run(command)
@@ -117,7 +117,7 @@ class Start(TinyRuns):
                 self.assertFalse(self.run_folder.exists())
 
     def run_different(self, first, other, command="train"):
-        """Two ranks with arguments of their own."""
+        """Runs two ranks with different arguments."""
         both = [self.command("rank_timeout_secs=10", *more) for more in (first, other)]
         both[1][1:2] = command.split()
         done = run(mpirun(1, *both[0], ":", "-n", "1", *both[1], options=["--quiet"]), env=self.environment)
@@ -145,7 +145,8 @@ class Start(TinyRuns):
                          "rank 1 .* was started for 'dpo bench train --updates 5', but rank 0 .* for 'dpo train'")
 
     def test_a_rank_that_never_comes(self):
-        """It plans, which needs no other rank. What ends the wait comes after thirty seconds, with the same words."""
+        """Rank 1 runs `plan`, which needs no other rank. Rank 0 warns. The end of the wait comes after thirty seconds
+        and has the same words."""
         train = self.command("rank_timeout_secs=1")
         plan = [train[0], "plan", *train[2:]]
         self.out = tempfile.TemporaryFile("w+")
@@ -182,7 +183,7 @@ class Start(TinyRuns):
         self.assertIn(f"fsdp_port={port} cannot be used", done.stderr)
 
     def test_a_signal_stops_all_ranks(self):
-        """Sent to the process that the user started, and to one rank."""
+        """The signal goes to the process that the user started, or to one rank."""
         for signal_sent, to_rank in ((signal.SIGTERM, None), (signal.SIGINT, None), (signal.SIGUSR1, 1)):
             with self.subTest(signal=signal_sent, to_rank=to_rank):
                 pids = self.begin(self.command("mesh.shard=2", *ENDLESS, f"local_run_dir={self.run_folder}{signal_sent}"))
@@ -192,9 +193,10 @@ class Start(TinyRuns):
                 self.assertTrue((Path(f"{self.run_folder}{signal_sent}") / "LATEST" / "COMPLETE").exists())
 
     def test_a_signal_while_ranks_start(self):
-        """When mpirun runs, and when its ranks do: no signal is lost, although mpirun forgets those that come before its ranks."""
+        """The signal comes while mpirun starts, or while its ranks do. None is lost, although mpirun drops signals that
+        come before its ranks."""
         links = lambda: [Path(f"/proc/{pid}/exe") for pid in processes_of(self.mark)]
-        names = lambda: [os.path.realpath(link) for link in links()]  # of a process that has ended its own path
+        names = lambda: [os.path.realpath(link) for link in links()]  # an ended process: the link itself
         for name, count in (("run", 1), ("dpo-engine", 2), ("dpo-engine", 3)):
             with self.subTest(name=name, count=count):
                 self.process = subprocess.Popen(self.command("mesh.shard=2", *ENDLESS), stdout=subprocess.DEVNULL,
@@ -217,8 +219,8 @@ class Start(TinyRuns):
         self.assertRegex(self.said(), rf"error: rank 1 \(host .*, pid {pids[1]}\) sent no heartbeat for 10 s")
 
     def test_a_training_thread_that_is_stuck(self):
-        """The thread is stopped, and nothing else of its process; then it goes on. What ends a run that stays so is
-        tested in failures_test.py, with shorter limits."""
+        """Only one thread of the process is stopped, and then goes on. failures_test.py tests with shorter limits what
+        ends a run whose thread stays stopped."""
         pids = self.begin(self.command("mesh.shard=2", *ENDLESS, "rank_timeout_secs=2"))
         thread = StoppedThread(pids[1])
         if not thread.is_stopped:
@@ -239,7 +241,7 @@ class Start(TinyRuns):
     @unittest.skipIf(platform.machine() == "aarch64",
                      "on ARM the libraries under LibTorch (NVPL, oneDNN) crash where they get no memory")
     def test_out_of_memory_on_one_rank(self):
-        # Every allocation then goes to the system, and fails.
+        # These settings make every allocation go to the system, where it fails.
         self.environment |= {"MALLOC_MMAP_THRESHOLD_": "4096", "MALLOC_ARENA_MAX": "1"}
         pids = self.begin(self.command("mesh.shard=2", "batch_size=64", "n_epochs=2000", "n_examples=640000", "eval_every=320000"))
         resource.prlimit(pids[1], resource.RLIMIT_AS, (1 << 20, 1 << 20))

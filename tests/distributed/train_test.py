@@ -1,7 +1,7 @@
-"""Whole runs over ranks: FSDPTrainer, TensorParallelTrainer and meshes against BasicTrainer, the balance loss of experts, and
-resuming after the number of ranks changes or one of them is killed.
+"""Compares whole runs over ranks (FSDPTrainer, TensorParallelTrainer, meshes) with BasicTrainer. Also: the balance loss
+of experts, and resuming after the number of ranks changes or a rank is killed.
 
-Ranks are started by `dpo train` itself, under mpirun.
+`dpo train` itself starts the ranks, under mpirun.
 """
 
 import json
@@ -19,8 +19,8 @@ from safetensors.numpy import load_file  # noqa: E402
 from tiny_run import ENDLESS, METRICS, STOPPED, TRAINING_FAILED, TinyRuns, disturbed, is_whole  # noqa: E402
 
 TOLERANCE = 1e-5  # relative, float32
-# SGD: optimizers that divide by the gradient's size turn rounding into full updates.
-# Batches of 12 are divisible by every number of ranks here; an evaluation has two of 7.
+# Uses SGD: optimizers that divide by the gradient's size turn rounding into full updates. Every number of ranks here
+# divides batches of 12. An evaluation has two batches of 7.
 SHORT = ["batch_size=12", "n_examples=240", "eval_every=120", "eval_batch_size=12", "n_eval_examples=14", "data.test_share=0.1",
          "optimizer=SGD", "lr=0.01"]
 MESHES = {"2 shards": ["trainer=FSDPTrainer", "mesh.shard=2"],
@@ -34,7 +34,7 @@ EXPERTS = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok
 
 class Compared(TinyRuns):
     def close(self, run, other, file="model.safetensors"):
-        """Losses of every update and evaluation, and the final weights."""
+        """Compares losses of every update and evaluation, and the final weights."""
         keys = ("loss", "logps", "grad_norm", "aux_loss", "counters/eval_examples")
         numbers = lambda folder: [[line[key] for key in line if key.startswith(keys)]
                                   for line in self.metrics(folder)]
@@ -51,7 +51,8 @@ class Compared(TinyRuns):
 
 
 class Fp8(Compared):
-    """Scales are of tokens, or of weights that shard ranks gather whole, so the ranks compute what one process does."""
+    """Each scale belongs to a token, or to weights that shard ranks gather whole, so ranks compute what one process
+    does."""
 
     def test_over_shards(self):
         words = [*SHORT, "model.fsdp_policy_mp=bfloat16", "fp8=true"]
@@ -67,7 +68,7 @@ class Fp8(Compared):
 
 
 class BalanceLoss(Compared):
-    """Of a mixture of experts: the mean over microbatches, whichever rank has them."""
+    """The balance loss of a mixture of experts is the mean over microbatches, on whichever rank they are."""
 
     @classmethod
     def setUpClass(cls):
@@ -84,7 +85,7 @@ class BalanceLoss(Compared):
         self.check(subprocess.run([*plain, *SHORT, "n_examples=120", "eval_every=60", "loss=sft", "model.router_aux_loss_coef=0.5",
                                    f"model.name_or_path={self.folder / 'mixtral'}", *more], capture_output=True, text=True))
         losses = [line["aux_loss"] for line in self.metrics(run) if "grad_norm" in line]
-        # Two experts for each token: 2 if all are chosen equally often.
+        # Two experts are chosen for each token, so the loss is 2 if all experts are chosen equally often.
         self.assertTrue(len(losses) == 10 and all(1.9 < loss < 4 for loss in losses), losses)
         return run
 
@@ -95,7 +96,8 @@ class BalanceLoss(Compared):
         self.close(self.run_of(*MESHES["2 shards"]), alone)
 
     def test_empty_microbatches_do_not_count(self):
-        """Examples with one prompt stay together, so one of four microbatches has all of them."""
+        """Examples with one prompt stay together, so one of four microbatches has all examples and the others are
+        empty."""
         data = self.folder / "one-prompt.jsonl"
         rows = [json.loads(line) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
         data.write_text("".join(json.dumps(row | {"prompt": rows[0]["prompt"]}) + "\n" for row in rows))
@@ -137,7 +139,7 @@ class Training(Compared):
             self.close(run, alone)
             for file in sorted((alone / "samples").iterdir()):
                 self.assertEqual((run / "samples" / file.name).read_text(), file.read_text())
-            # Scores do not depend on the mesh: the second run finds those of the first.
+            # Scores do not depend on the mesh, so the second run finds those of the first.
             self.assertEqual(len(list(local.glob("*/references/*.safetensors"))), 2)
 
     def test_not_finite_stops_all(self):
@@ -147,7 +149,7 @@ class Training(Compared):
         self.assertEqual(done.stderr.count("is NaN or infinite"), 1, done.stderr)
 
     def test_nan_on_one_rank_stops_all(self):
-        """NaN in one example, so on one rank and in one of its microbatches. Nothing is updated or saved."""
+        """One example, on one rank and in one of its microbatches, gives NaN. Nothing is updated or saved."""
         arguments = ["n_examples=240", "batch_size=12", "eval_every=null", f"model.name_or_path={self.spoilt_model()}",
                  "gradient_accumulation_steps=3"]
         for i, mesh in enumerate((["trainer=FSDPTrainer", "mesh.shard=2"], ["trainer=FSDPTrainer", "mesh.replica=2", "mesh.shard=1"])):
@@ -158,8 +160,8 @@ class Training(Compared):
             self.assertEqual(list(run.glob("step-*")), [])
 
     def test_nan_keeps_the_last_good_checkpoint(self):
-        """NaN in one row of the data: what was trained before its batch is saved, and nothing after it. The policy is finite, but
-        a weight of the reference is not in float16."""
+        """One row of the data gives NaN. Training before its batch is saved, and nothing after it. The policy is
+        finite, but one weight of the reference overflows in float16."""
         data, run = self.folder / "one-bad-row.jsonl", self.folder / "kept"
         bad = chr(0x100 + 3)  # the token of spoilt_model
         rows = [json.loads(line.replace(json.dumps(bad)[1:-1], "a")) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
@@ -186,8 +188,8 @@ class Training(Compared):
         self.assertTrue((run / "LATEST" / "COMPLETE").exists())
 
     def killed(self, run, *arguments):
-        """A run of four ranks, one of which is killed some updates after its first checkpoint: when rank 0 is about to write the
-        metrics of update 14, and waits."""
+        """Runs four ranks and kills one of them some updates after the first checkpoint, while rank 0 waits before
+        writing the metrics of update 14."""
         mark, log = f"DPO_TEST_RUN={run.name}", run.with_suffix(".changes")
         waits = disturbed(run, f"wait-{run}/never", 16, METRICS, log)
         process = subprocess.Popen(self.train_command(run, *SHORT, "n_examples=480", *arguments), stderr=subprocess.PIPE, text=True,
@@ -213,7 +215,7 @@ class Training(Compared):
         done = self.train(run, *SHORT, *resumed, "trainer=FSDPTrainer", "mesh.shard=2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.close(run, whole)
-        # The same checkpoint on every other mesh.
+        # Every other mesh resumes from the same checkpoint.
         for i, arguments in enumerate((["trainer=BasicTrainer"], ["trainer=TensorParallelTrainer", "mesh.tensor=2"],
                                    ["trainer=FSDPTrainer", "mesh.shard=3"],
                                    ["trainer=FSDPTrainer", "mesh.shard=2", "mesh.tensor=2"])):
@@ -228,8 +230,8 @@ class Training(Compared):
             self.close(copy, whole)
 
     def test_a_base_in_few_bits(self):
-        """Ranks round as one process does, and so find its scores of the reference. Resumed by the same ranks, the bits are the same;
-        other meshes may resume it too."""
+        """Ranks quantize as one process does, so they find its reference scores. Resumed on the same mesh, the weights
+        are bitwise equal. Other meshes can also resume the run."""
         lora = [*SHORT, "adapter=lora", "adapter.r=4", "adapter.base_dtype=nf4", "lr=0.1", "reference=cached", "sample_during_eval=true",
                 "n_eval_model_samples=2", f"local_dirs=[{self.folder / 'few-bits-scores'}]"]
         file = "adapter_model.safetensors"
@@ -282,7 +284,8 @@ class Training(Compared):
                                    for line in self.metrics(other)])
 
     def test_small_optimizer_states(self):
-        """Their rounding does not depend on the number of shards; 8 bits also resume on another."""
+        """Rounding of the state does not depend on the number of shards. State in 8 bits can also resume on another
+        number of shards."""
         for state in ("bfloat16", "8bit"):
             words = [*SHORT, "optimizer=AdamW", "lr=1e-4", f"optimizer_state={state}"]
             alone, run = self.folder / f"{state}-alone", self.folder / f"{state}-shards"

@@ -1,4 +1,4 @@
-// A run whose ranks do collective operations under a watchdog, until one of them fails:
+// Runs ranks that do collective operations under a watchdog, until one of them fails:
 // watchdog_probe TIMEOUT FAILURE RANK [STANDSTILL]. FAILURE: none, throw, memory, wait (until it is killed or
 // stopped), hang (outside of collective operations), busy (for twice as long as a standstill may last). Times
 // are in seconds.
@@ -33,7 +33,7 @@ std::chrono::milliseconds seconds_in(const char* text) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * std::stod(text)));
 }
 
-// A long operation of one rank, such as reading a large file.
+// Does a long operation of one rank, such as reading a large file.
 void work_alone(std::chrono::milliseconds duration) {
   const auto end = std::chrono::steady_clock::now() + duration;
   while (std::chrono::steady_clock::now() < end) {
@@ -49,7 +49,7 @@ void fail_as(const std::string& failure, const StandstillLimits& limits) {
   while (failure == "hang") ::pause();
 }
 
-// A step of a run, which needs all ranks.
+// Runs one step, which needs all ranks.
 void step(Group& all) {
   const at::Tensor one = at::ones({1000});
   all.all_reduce(one).wait();

@@ -1,4 +1,4 @@
-"""Runs with adapter=lora: what they write, how they resume, what their reference is, and what is refused."""
+"""Runs with adapter=lora: the files they write, how they resume, their reference, and what is rejected."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ def header(file):
 
 
 def numbers(file, dtype):
-    """All values of a safetensors file by tensor: float32, or bfloat16 as their 16 bits."""
+    """Returns the values of each tensor of a safetensors file: float32, or bfloat16 as their 16 bits."""
     data, letter = file.read_bytes(), {"F32": "f", "BF16": "H"}[dtype]
     start = 8 + int.from_bytes(data[:8], "little")
     found = {}
@@ -99,7 +99,7 @@ class Adapters(TinyRuns):
         for kind in ("live", "cached"):
             run = self.folder / f"from-{kind}"
             self.check(self.train(run, *LORA, f"model.archive={self.whole / 'LATEST'}", f"reference={kind}", "adapter.dropout=0.1"))
-            self.assertAlmostEqual(self.first_update(run)["loss/train"], 0.6931472, delta=0.2)  # with dropout
+            self.assertAlmostEqual(self.first_update(run)["loss/train"], 0.6931472, delta=0.2)  # dropout
         done = self.train(self.folder / "wrong", *LORA, f"model.archive={self.whole / 'LATEST'}", "adapter.targets=[q_proj]")
         self.assertEqual(done.returncode, 1)
         self.assertIn("is an adapter with other settings than this run's: it has model.layers.0.mlp.down_proj.lora_A.weight", done.stderr)
@@ -133,7 +133,7 @@ class Adapters(TinyRuns):
         done = self.train(self.folder / "changed", *LORA, f"model.name_or_path={model}", f"model.archive={moved / 'LATEST'}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("was trained over other weights", done.stderr)
-        shutil.rmtree(model)  # only a note: it may be the same under another name
+        shutil.rmtree(model)  # gives only a note, since the model may exist under another name
         done = self.dpo("score", self.folder / "model", "--adapter", moved / "LATEST", self.folder / "pairs.jsonl")
         self.check(done)
         self.assertIn("which is not on this machine: make sure that", done.stderr)
@@ -146,7 +146,7 @@ class Adapters(TinyRuns):
         for done in (self.train(self.folder / "of-file", *words), self.dpo("plan", *command[2:])):
             self.assertEqual(done.returncode, 1)
             self.assertIn("is a file, but an adapter needs a model folder", done.stderr)
-            self.assertNotIn("tokeniz", done.stderr)  # said before the data is read
+            self.assertNotIn("tokeniz", done.stderr)  # the error comes before the data is read
         done = self.train(self.folder / "of-file", *LORA, f"model.archive={self.folder / 'model' / 'model.safetensors'}")
         self.assertIn(f"use model.archive={self.folder / 'model'}\n", done.stderr)
 
@@ -173,7 +173,7 @@ class Adapters(TinyRuns):
         self.assertGreater(max(abs(a - b) for a, b in zip(plain, expected)), 0.1)
         for one, other in zip(self.scores(out), expected):
             self.assertAlmostEqual(one, other, delta=1e-3)
-        # In 16 bits: the sum in float32, rounded once.
+        # In 16 bits, each value is the float32 sum, rounded once.
         short = self.folder / "merged-bf16"
         self.check(self.dpo("merge", model, adapter, short, "--dtype", "bfloat16"))
         exact = numbers(out / "model.safetensors", "F32")
@@ -181,10 +181,10 @@ class Adapters(TinyRuns):
             self.assertEqual(list(values), [bits_of_bfloat16(number) for number in exact[name]], name)
 
     def test_a_run_writes_its_merged_model(self):
-        # With LORA's learning rate activations grow to thousands, and rounding moves a score by up to 1e-3.
+        # With LORA's learning rate, activations grow to thousands, and rounding moves a score by up to 1e-3.
         run, words = self.folder / "merges", [*LORA[:2], "lr=1e-3", "n_examples=160", "adapter.merge_on_save=true"]
         plain = self.scores(self.folder / "model")
-        for more in ([], [f"resume={run}", "n_examples=200"]):  # a resumed run replaces it
+        for more in ([], [f"resume={run}", "n_examples=200"]):  # a resumed run replaces the merged model
             done = self.train(run, *words, *more)
             self.check(done)
             self.assertIn(f"merged       {run / 'merged'}", done.stderr)

@@ -1,4 +1,4 @@
-"""What tests in a browser share: Playwright with Chromium, or a listed skip."""
+"""Helpers of tests in a browser: they start Playwright with Chromium, or skip the tests with a reason."""
 
 import shutil
 import sys
@@ -14,8 +14,8 @@ if not CHROMIUM:
     sys.exit(77)
 
 DESKTOP, PHONE = 1280, 390
-SLOW = 900_000  # milliseconds; nothing takes as long, also on a machine that is many times slower
-# By how many pixels the page can be scrolled sideways.
+SLOW = 900_000  # milliseconds; nothing takes this long, also on a machine that is many times slower
+# Pixels by which the page can be scrolled sideways.
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 

@@ -1,4 +1,4 @@
-"""Cached tokens and reference scores: damage, two runs at once, and what 'dpo cache' lists and removes."""
+"""Cached tokens and reference scores: damage, two runs at once, and the files that 'dpo cache' lists and removes."""
 
 import fcntl
 import hashlib
@@ -16,7 +16,7 @@ from tiny_run import PROGRAM, TinyRuns, main, make_data
 
 
 def tensors_of(file):
-    """The tensors of a safetensors file as bytes, and where each begins."""
+    """Returns the tensors of a safetensors file as bytes, and where each begins."""
     content = file.read_bytes()
     data = 8 + int.from_bytes(content[:8], "little")
     header = {name: entry["data_offsets"] for name, entry in json.loads(content[8:data]).items() if name != "__metadata__"}
@@ -68,7 +68,7 @@ class Cache(TinyRuns):
         return done
 
     def test_a_changed_score_is_noticed(self):
-        """It is computed again; one that has a right checksum, but that the model does not compute, ends the run."""
+        """A damaged score is computed again. A wrong score with a right checksum ends the run."""
         self.score("first")
         [file] = self.files("references")
         good = file.read_bytes()
@@ -86,7 +86,7 @@ class Cache(TinyRuns):
         self.assertFalse((self.folder / "third").exists())
 
     def test_two_runs_that_score_at_once_keep_the_scores_of_both(self):
-        """Both have scored, and wait for the lock, before the first one may write."""
+        """Both runs have scored and wait for the lock before the first one may write."""
         self.score("before", "n_examples=4")
         [file] = self.files("references")
         known = {i for i, score in enumerate(scores_of(file)) if not math.isnan(score)}
@@ -111,7 +111,7 @@ class Cache(TinyRuns):
             known |= {i for i, score in enumerate(scores_of(alone)) if not math.isnan(score)}
             self.assertEqual(self.weights(self.folder / f"seed-{seed}"), self.weights(self.folder / f"alone-{seed}"))
         self.assertEqual(after, known)
-        self.assertGreater(len(after), 2 * 8)  # scores of the pairs of one run alone
+        self.assertGreater(len(after), 2 * 8)  # more than the scores of the pairs of one run
 
     def test_caches_are_listed(self):
         self.assertIn("0 files, 0 B in", self.dpo().stdout)
@@ -133,11 +133,11 @@ class Cache(TinyRuns):
         [tokens], [scores] = self.files("tokens"), self.files("references")
         for file in (tokens, scores):
             os.utime(file, (1e9, 1e9))
-        self.score("used-again")  # which is a use of both, wherever reading alone does not set the time
+        self.score("used-again")  # uses both files, also on file systems where reading does not set the time
         self.dpo()
         self.assertIn("0 files", self.dpo("--older-than", "30d").stdout)
         os.utime(scores, (1e9, 1e9))
-        self.dpo()  # listing is none
+        self.dpo()  # listing does not use the files
         listed = self.dpo("--older-than", "30d").stdout
         self.assertTrue(scores.exists())
         self.assertNotIn(str(tokens), listed)
@@ -169,7 +169,7 @@ class Cache(TinyRuns):
         self.score("made-again")
 
     def test_what_a_run_uses_is_left(self):
-        """Its tokens are mapped while it runs, and its scores locked while they are written."""
+        """A running run maps its tokens, and locks its scores while it writes them."""
         self.score("short")
         [tokens], [scores] = self.files("tokens"), self.files("references")
         with open(f"{scores}.lock", "r+") as lock:

@@ -27,7 +27,7 @@ from tiny_run import HANGS
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
-ANSWER = ["Hi", " there", "<|im_end|>"]  # what the model says, whatever it is asked
+ANSWER = ["Hi", " there", "<|im_end|>"]  # the model's answer to every prompt
 TOOLS = [{"type": "function", "function": {"name": "add", "description": "a < b & é", "parameters": {"type": "object"}}}]
 
 
@@ -51,7 +51,7 @@ def make_tokenizer(folder, template=None, name="gpt-neox"):
 
 
 def make_model(folder, tokenizer):
-    """Its layers add nothing, and after a line break, which ends the prompt, the head writes ANSWER."""
+    """Saves a model whose layers add nothing. After a line break, which ends the prompt, the head writes ANSWER."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                                          num_key_value_heads=2, vocab_size=len(tokenizer), max_position_embeddings=512,
@@ -86,7 +86,7 @@ def dpo(*arguments, **options):
 
 
 class Terminal:
-    """A program on a pseudo-terminal."""
+    """Runs a program on a pseudo-terminal."""
 
     def __init__(self, *arguments):
         self.controller, terminal = pty.openpty()
@@ -95,7 +95,7 @@ class Terminal:
         self.shown = ""
 
     def read_until(self, text):
-        """What is shown up to the text, without what was typed before."""
+        """Returns the output before the text, without earlier output."""
         while text not in self.shown:
             ready, _, _ = select.select([self.controller], [], [], HANGS)
             assert ready, f"no {text!r} in {self.shown!r}"
@@ -182,7 +182,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(prompt(file), "a\n")
         self.assertEqual(prompt(file, "--template-kwargs", "loud=true", "--template-kwargs", "count=2"), "a!3\n")
         self.assertEqual(prompt("chatml"), "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n")
-        file.write_text("{{ messages[0].content }}")  # the model continues "Hi" with " there"
+        file.write_text("{{ messages[0].content }}")  # after "Hi" the model writes " there"
         (result,) = map(json.loads, self.run_dpo("sample", self.model, "--chat", "--prompt", "Hi", "--json", "--greedy",
                                                  "--max-new-tokens", "1", "--chat-template", file).splitlines())
         self.assertEqual((result["text"], result["messages"]), (" there", [user("Hi"), assistant("there")]))
@@ -197,7 +197,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(self.run_dpo("sample", self.model, "--chat", "--greedy", input="Hello\n"), "Hi\n")
 
     def test_talking_on_a_terminal(self):
-        file = self.folder / "echo.jinja"  # raises when the conversation has more than two turns of the user
+        file = self.folder / "echo.jinja"  # this template raises when the user has more than two turns
         file.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}{{ '<|im_end|>' if m.role == 'assistant' }}\n"
                         "{% endfor %}{% if messages|selectattr('role', 'equalto', 'user')|list|length > 2 %}"
                         "{{ raise_exception('too many turns, the last answer was ' ~ messages[-2].content) }}{% endif %}")
@@ -298,7 +298,7 @@ class Chat(unittest.TestCase):
         for file in (run / "samples").iterdir():
             for line in map(json.loads, file.read_text().splitlines()):
                 self.assertTrue(line["prompt"].endswith("<|im_end|>\n<|im_start|>assistant\n"), line)
-                self.assertEqual(line["policy"], "Hi there")  # it ends with the turn
+                self.assertEqual(line["policy"], "Hi there")  # the answer ends with the turn
         file = self.folder / "trained.jinja"
         file.write_text("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
                         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -312,7 +312,7 @@ class Chat(unittest.TestCase):
 
 @torch.no_grad()
 def expected_score(model, tokenizer, prompt, response, kwargs):
-    """The log-probability of what the assistant says in the response, and the number of its tokens."""
+    """Returns the log-probability of the assistant's text in the response, and the number of its tokens."""
     def ids(messages, **more):
         return tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, **kwargs, **more)["input_ids"]
     messages = prompt + response

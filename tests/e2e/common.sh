@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For the tests of ./run itself: each works in a clean copy of the source tree, in a folder with a space.
+# Helpers of tests of ./run. Each test works in a clean copy of the source tree, in a folder with a space.
 set -euo pipefail
 unset DPO_DEPS LIBTORCH  # those of the user who runs the tests
 
@@ -14,7 +14,7 @@ mkdir "$copy"
 git -C "$DPO_SOURCE_DIR" ls-files -z --cached --others --exclude-standard |
   tar -C "$DPO_SOURCE_DIR" --ignore-failed-read --null -T - -c 2>/dev/null | tar -C "$copy" --no-same-owner -x
 
-# expect_failure MESSAGE COMMAND...: it exits with 1 and says MESSAGE.
+# expect_failure MESSAGE COMMAND... checks that the command exits with 1 and prints MESSAGE.
 expect_failure() {
   local message=$1 status=0
   shift

@@ -1,16 +1,16 @@
 // Loaded before all other libraries (LD_PRELOAD), so that changes of files under one folder fail on demand:
-//   DPO_FAULT_UNDER=FOLDER  the changes that count: writes, fsync, rename, and creating or removing names
-//   DPO_FAULT_MATCH=GLOB    of them those whose line in the log matches; "*" by default
-//   DPO_FAULT_AT=K          the K-th of them, from 1 ...
-//   DPO_FAULT=KIND          ... fails: as a broken disk ("fail"); is the last thing that happens ("last"); is
-//                           half done, if it is a write, and the last thing ("cut"); waits until FILE exists
-//                           ("wait-FILE"); begins with a signal to the process ("signal-NUMBER")
-//   DPO_FAULT_LOCK=ERRNO    locking a file there fails with this number; if it is EINTR, only once
-//   DPO_FAULT_SYNC=ERRNO    every fsync there fails with this number
-//   DPO_FAULT_TIME=SECONDS  the time that time() returns, always
-//   DPO_FAULT_LOG=FILE      every change under FOLDER, a line each: "write PATH"
-//   DPO_FAULT_MEMORY=FILE   a line at every change that matches: how many bytes the process has allocated
-//                           (that in use says less, since what was freed is kept and used again)
+//   DPO_FAULT_UNDER=FOLDER  counts changes there: writes, fsync, rename, creating or removing names
+//   DPO_FAULT_MATCH=GLOB    counts only changes whose line in the log matches; "*" by default
+//   DPO_FAULT_AT=K          number of the change to disturb, from 1
+//   DPO_FAULT=KIND          "fail": the change fails as on a broken disk; "last": the process ends after it;
+//                           "cut": a write is half done, then the process ends; "wait-FILE": it waits until
+//                           FILE exists; "signal-NUMBER": the process gets a signal before it
+//   DPO_FAULT_LOCK=ERRNO    locking a file there fails with this errno; EINTR only once
+//   DPO_FAULT_SYNC=ERRNO    every fsync there fails with this errno
+//   DPO_FAULT_TIME=SECONDS  time() always returns this
+//   DPO_FAULT_LOG=FILE      gets a line for every change under FOLDER: "write PATH"
+//   DPO_FAULT_MEMORY=FILE   gets a line at every change that matches: the bytes allocated by the process
+//                           (bytes in use mean less, since freed memory is kept and used again)
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <malloc.h>
@@ -111,7 +111,7 @@ long change(const char* what, const std::string& path, const Change& make) {
   return result;
 }
 
-// The same for what writes `size` bytes.
+// Disturbs a write of `size` bytes in the same way.
 template <class Write>
 ssize_t written(const char* what, int descriptor, std::size_t size, const Write& write) {
   const Fault fault = next(what, path_of(descriptor));

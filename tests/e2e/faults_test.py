@@ -27,7 +27,7 @@ class Faults(TinyRuns):
 
     @classmethod
     def log_of(cls, run, *words):
-        """The changes of a run without faults."""
+        """Returns the changes of a run without faults."""
         log = run.with_suffix(".changes")
         cls.check(cls.train_disturbed(run, (*SHORT, *words), "", 0, log=log))
         return cls.lines_of(log)
@@ -38,8 +38,9 @@ class Faults(TinyRuns):
 
     @classmethod
     def different_changes(cls):
-        """Their numbers, from 1. Of the writes of a file, the first and the last; of the metrics, which a resumed run
-        continues, all. Of the first checkpoint a quarter, since the second repeats its changes."""
+        """Returns the numbers, from 1, of the changes to disturb: the first and the last write of each file, all writes
+        of the metrics, which a resumed run continues, and a quarter of the first checkpoint, since the second repeats
+        its changes."""
         writes, first_checkpoint, chosen = {}, [], []
         for at, (what, path) in enumerate(cls.changes, 1):
             if what == "write" and not path.endswith("/metrics.jsonl"):
@@ -56,7 +57,7 @@ class Faults(TinyRuns):
         for kind in ("fail", "last", "cut"):
             for at in different:
                 what, path = self.changes[at - 1]
-                # A process that ends after a sync leaves the files that one leaves which ends before it.
+                # Ending after a sync leaves the files that ending before it leaves, so it is not tried.
                 if (kind == "cut" and what != "write") or (kind == "last" and what == "sync"):
                     continue
                 with self.subTest(kind=kind, at=at, what=what, path=os.path.basename(path)):
@@ -68,7 +69,7 @@ class Faults(TinyRuns):
         begun = "run folder " in done.stderr
         self.assertIn(done.returncode, (9,) if kind != "fail" else (0, 2) if begun else (0, 1), done.stderr)
         checkpoints = [path for path in run.glob("step-*") if path.name in ("step-8", "step-16")]
-        # According to the log of this run: two threads change files, and their order is not always the same.
+        # Two threads change files in an order that varies, so the log of this run decides.
         if ["rename", f"{run}/step-8"] in self.lines_of(log)[:at - 1]:
             self.assertTrue(any(is_whole(checkpoint) for checkpoint in checkpoints), done.stderr)
         for checkpoint in checkpoints:
@@ -80,7 +81,8 @@ class Faults(TinyRuns):
         self.assertEqual(self.updates(run), self.updates(self.whole))
 
     def test_order_on_disk(self):
-        """Files before their folder's name, that name before LATEST, and all of it before an older checkpoint is removed."""
+        """Files are synced before their folder gets its name, the name before LATEST changes, and all of it before an
+        older checkpoint is removed."""
         order = {}
         for i, (what, path) in enumerate(self.changes):
             order.setdefault((what, path), []).append(i)
@@ -99,18 +101,18 @@ class Faults(TinyRuns):
 
     @staticmethod
     def moments(changes, run):
-        """The first change of each kind, such as "write step-N.tmp/model.safetensors", and its number."""
+        """Returns the number of the first change of each kind, such as "write step-N.tmp/model.safetensors"."""
         found = {}
         for at, (what, path) in enumerate(changes, 1):
             name = re.sub(r"\.tmp\.\w{6}\b|\.\w{6}\.tmp$", ".tmp", str(Path(path).relative_to(run)))
             name = re.sub(r"^(tensorboard|wandb|\.start).*", r"\1", re.sub(r"step-\d+", "step-N", name))
-            if what != "sync":  # a signal then is one before the next change
+            if what != "sync":  # a signal in a sync equals one before the next change
                 found.setdefault(f"{what} {name}", at)
         return found
 
     def test_signals_at_any_moment(self):
-        """In the first change of each kind. The second checkpoint waits until the first one is complete, so training is not
-        over in any of them, however slow a thread is."""
+        """A signal comes in the first change of each kind. The second checkpoint waits until the first one is complete,
+        so training is not over in any of them, however slow a thread is."""
         words = (*SHORT, "n_examples=40", "eval_every=8")
         whole = self.folder / "signals"
         changes = self.log_of(whole, *words[len(SHORT):])
@@ -123,7 +125,7 @@ class Faults(TinyRuns):
                 run = self.folder / f"signal-{at}"
                 done = self.train_disturbed(run, words, f"signal-{int(signal.SIGTERM)}", at)
                 self.assertEqual(done.returncode, STOPPED, done.stderr)
-                if moment == "make .":  # the run has not begun, and leaves no folder
+                if moment == "make .":  # the run has not begun, so it leaves no folder
                     self.assertFalse(run.exists(), done.stderr)
                 else:
                     self.assertTrue(is_whole(run / "LATEST"), done.stderr)
@@ -132,7 +134,8 @@ class Faults(TinyRuns):
                 self.assertEqual(self.updates(run), self.updates(whole))
 
     def test_signals_while_a_run_starts(self):
-        """After each line that it prints. Before the first one it may end as a program without handlers does."""
+        """A signal comes after each printed line. Before the first line, the program may still have no signal
+        handlers."""
         for lines in range(10):
             process = subprocess.Popen(self.train_command(self.folder / f"early-{lines}", *ENDLESS), stderr=subprocess.PIPE,
                                        stdout=subprocess.DEVNULL, text=True)
@@ -152,7 +155,7 @@ class Faults(TinyRuns):
         self.wait_for(lambda: process.poll() is not None or not pending() & 1 << (sent - 1))
 
     def saving(self, name, release):
-        """A run whose first checkpoint is not complete before a file exists."""
+        """Starts a run whose first checkpoint is not complete until the file `release` exists."""
         run, log = self.folder / name, self.folder / f"{name}.changes"
         match = "sync */step-8.tmp.*"
         process = subprocess.Popen(self.train_command(run, *SHORT), env=disturbed(run, f"wait-{release}", 1, match, log),
@@ -175,7 +178,8 @@ class Faults(TinyRuns):
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
     def test_a_second_signal_ends_a_run_that_saves(self):
-        """The disk never answers. Signals that come soon after the first belong to it, so they are repeated until the end."""
+        """The disk never answers. Signals soon after the first count as that one, so they are repeated until the run
+        ends."""
         run, process = self.saving("second", self.folder / "never")
         while process.poll() is None:
             self.receives(process, signal.SIGTERM)

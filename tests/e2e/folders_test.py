@@ -1,6 +1,6 @@
-"""Run folders: another run's folder is never changed, and a run is resumed only with what it started with.
+"""Run folders: another run's folder is never changed, and a run is resumed only with the settings that it started with.
 
-Also: damage is found and named, what has diverged is not saved, and exit statuses mean what the documents say.
+Also: damage is found and named, diverged weights are not saved, and exit statuses mean what the documents say.
 """
 
 import json
@@ -37,11 +37,11 @@ class Folders(TinyRuns):
         before = contents(run)
         self.refused(self.train(run, *SHORT, "lr=1e-2"), f"{run} already contains a run", f"resume={run}", "overwrite=true")
         self.assertEqual(contents(run), before)
-        foreign = self.folder / "foreign"  # as the original leaves it
+        foreign = self.folder / "foreign"  # the files that direct-preference-optimization leaves
         (foreign / "step-20").mkdir(parents=True)
         (foreign / "step-20" / "policy.pt").write_bytes(b"weights")
         self.refused(self.train(foreign, *SHORT), "already contains a run (step-20)")
-        (foreign / "LATEST").mkdir()  # no link there
+        (foreign / "LATEST").mkdir()  # LATEST is no link here
         self.check(self.train(foreign, *SHORT, "resume=auto"))  # there is nothing to resume
         self.assertEqual((self.folder / "foreign.old-1" / "step-20" / "policy.pt").read_bytes(), b"weights")
         self.assertEqual(os.readlink(foreign / "LATEST"), "step-40")
@@ -86,7 +86,7 @@ class Folders(TinyRuns):
             for more in ([], ["resume=auto"], ["overwrite=true"]):
                 self.refused(self.train(project, *SHORT, *more), f"has a file {name}", "a folder of its own")
             self.assertEqual(contents(project), {name: b"mine"})
-        (project / "log.txt").rename(project / "notes.txt")  # no run has such a file
+        (project / "log.txt").rename(project / "notes.txt")  # no run has a file of this name
         self.check(self.train(project, *SHORT))
         self.assertEqual((project / "notes.txt").read_text(), "mine")
 
@@ -112,7 +112,7 @@ class Folders(TinyRuns):
         (run / "LATEST").unlink()
         (run / "step-40").rename(run / "step-40.tmp.kIlLed")
         (run / "log.txt").write_text((run / "log.txt").read_text().partition("saved step-")[0])
-        (run / "eval" / "step-20.jsonl").write_text("{}\n")  # of an attempt with another eval_every
+        (run / "eval" / "step-20.jsonl").write_text("{}\n")  # left by an attempt with another eval_every
         (run / "merged.tmp.kIlLed").mkdir()
         unfinished = [run / "metrics.jsonl.kIlLed.tmp", run / "eval" / "step-40.jsonl.kIlLed.tmp"]
         for path in [*unfinished, run / "notes.tmp", run / "config.yaml.tmp"]:
@@ -139,8 +139,9 @@ class Folders(TinyRuns):
         self.assertTrue((self.folder / "hollow.old-1" / "metrics.jsonl").exists())
 
     def test_links_and_old_checkpoints_after_the_end(self):
-        """A process may end after its last checkpoint is complete, and before links and old checkpoints follow."""
-        words = (*SHORT, "n_examples=80", "eval_every=40", "lr=1e-30", "best_metric=rewards_eval/accuracies")  # always 0
+        """A process may end after its last checkpoint is complete, but before links are set and old checkpoints
+        removed."""
+        words = (*SHORT, "n_examples=80", "eval_every=40", "lr=1e-30", "best_metric=rewards_eval/accuracies")  # it is always 0
         run = self.run_of("linked", *words)
         self.assertEqual(os.readlink(run / "BEST"), "step-40")
         for more in ([], ["keep_last=1"]):
@@ -152,7 +153,8 @@ class Folders(TinyRuns):
         self.assertEqual([path.name for path in other.glob("step-*")], ["step-40"])
 
     def test_the_best_is_of_one_set_of_examples(self):
-        """Evaluated on others, a checkpoint says nothing about the best so far, which keep_last then leaves."""
+        """A checkpoint that was evaluated on other examples cannot be compared with the best so far, which keep_last
+        then keeps."""
         words = ("best_metric=loss/eval", "keep_last=1", "data.test_share=0.1", "n_eval_examples=8")
         run = self.run_of("compared-sets", *words)
         best = os.readlink(run / "BEST")
@@ -200,7 +202,8 @@ class Folders(TinyRuns):
         self.assertEqual(self.weights(again), self.weights(whole))
 
     def test_a_resumed_run_saves_the_same_files(self):
-        """Also when what it was resumed from is gone, and its best checkpoint when BEST was not yet made."""
+        """This also holds when the checkpoint it resumed from is gone, or when BEST was not yet made for its best
+        checkpoint."""
         words = ("eval_every=20", "keep_last=1", "best_metric=loss/eval")
         whole, run = self.folder / "undisturbed", self.folder / "disturbed"
         self.check(self.train(whole, *words, "n_examples=80"))
@@ -244,7 +247,8 @@ class Folders(TinyRuns):
         self.assertIn("resuming " + os.path.dirname(nested.stdout.strip()), again.stderr)
 
     def test_what_decides_the_result_is_compared(self):
-        """The same arguments, but sft/LATEST now points elsewhere; other rows of the same number; another length of a schedule."""
+        """Rejects the same arguments if sft/LATEST now points elsewhere, rows were changed, or the schedule has another
+        length."""
         sft = self.folder / "sft"
         self.check(self.train_sft(sft))
         data = self.folder / "own.jsonl"
@@ -300,7 +304,7 @@ class Folders(TinyRuns):
         self.assertFalse(run.exists())
 
     def test_what_is_not_finite_is_not_saved(self):
-        """The update with the first example that computes NaN fails, and changes nothing."""
+        """The update with the first example that computes NaN fails and changes nothing."""
         model = self.spoilt_model()
         for name, words in {"update": (), "microbatches": ("gradient_accumulation_steps=4",)}.items():
             run = self.folder / f"nan-{name}"
@@ -323,7 +327,7 @@ class Folders(TinyRuns):
 
     @unittest.skipIf(os.geteuid() != 0, "only root gives files away")
     def test_what_another_user_could_have_written_is_not_trusted(self):
-        shared = self.folder / "shared"  # like LOCAL_DIR on a shared disk
+        shared = self.folder / "shared"  # stands for LOCAL_DIR on a shared disk
         words = (*SHORT, f"local_dirs=[{shared}]", "reference=cached")
         self.check(self.train(self.folder / "as-root", *words))
         caches = [file for name in ("tokens", "references") for file in shared.glob(f"*/{name}/*") if file.suffix != ".lock"]

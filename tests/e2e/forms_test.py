@@ -35,13 +35,13 @@ class Forms(TinyRuns):
         run = self.folder / "kto"
         done = self.train(run, *self.words("labels", "loss=kto", "loss.desirable_weight=1", "n_epochs=null", "n_examples=800"))
         self.check(done)
-        # 2 to 1 is more than the 4 to 3 that KTO's authors advise.
+        # The ratio of 2 to 1 exceeds the 4 to 3 that KTO's authors advise.
         self.assertRegex(" ".join(done.stderr.split()), r"warning labels \d+ good and \d+ bad responses, weighted")
         trained, evaluated = self.lines(run)
         self.assertAlmostEqual(trained[0]["loss/train"], 0.5, places=6)
         self.assertTrue(all(math.isfinite(m["loss/train"]) for m in trained))
         self.assertTrue(all(math.isfinite(m["loss/eval"]) for m in evaluated))
-        for name in ("rewards_train/accuracies", "rewards_train/margins"):  # there is no pair
+        for name in ("rewards_train/accuracies", "rewards_train/margins"):  # KTO data has no pairs
             self.assertFalse(any(name in m for m in trained))
         mean = lambda name: sum(m[name] for m in trained[-20:] if name in m) / sum(name in m for m in trained[-20:])
         self.assertGreater(mean("rewards_train/chosen"), mean("rewards_train/rejected"))
@@ -70,7 +70,7 @@ class Forms(TinyRuns):
                     words.remove("loss.beta=0.1")
                     self.check(subprocess.run(words, capture_output=True, text=True))
                     found.append(self.lines(run)[0])
-                for one, other in list(zip(*found, strict=True))[:20]:  # later, rounding has grown
+                for one, other in list(zip(*found, strict=True))[:20]:  # rounding errors grow in later updates
                     self.assertAlmostEqual(one["loss/train"], other["loss/train"], delta=1e-5 * one["loss/train"])
                 per_token = [m["loss/train"] / m["tokens_train/chosen"] for m in found[0]]
                 self.assertAlmostEqual(per_token[0], math.log(64), delta=0.3)

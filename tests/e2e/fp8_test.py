@@ -1,4 +1,5 @@
-"""Runs with fp8=true: products of layers in 8-bit floats, which a CPU rounds to in the same way and computes in float32."""
+"""Runs with fp8=true, whose linear layers multiply 8-bit floats. A CPU rounds in the same way and computes in
+float32."""
 
 import math
 

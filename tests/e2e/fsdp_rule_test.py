@@ -1,5 +1,5 @@
-"""benchmarks/fsdp_rule: its thresholds are where the planner's own figures cross, and its measurement, fed with times that
-follow the plan exactly, finds the plan right."""
+"""Checks benchmarks/fsdp_rule: its thresholds are where the planner's figures cross, and its measurement confirms the
+plan if it is given times that follow the plan exactly."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ class Simulated(unittest.TestCase):
             self.assertLessEqual(gain(wins - 1), 1)
             self.assertGreater(gain(half), rule.GPUS / 2)
             self.assertLessEqual(gain(half - 1), rule.GPUS / 2)
-            self.assertAlmostEqual(tokens, 210, delta=1)  # a mean pair of HH
+            self.assertAlmostEqual(tokens, 210, delta=1)  # tokens of a mean pair of HH
         slow, fast = rows
         self.assertGreater(slow[2], fast[2])
 
@@ -51,7 +51,7 @@ class Simulated(unittest.TestCase):
 
 
 class Measured(unittest.TestCase):
-    """With a clock that follows the plan of a core at half of its peak."""
+    """Replaces the clock by one that follows the plan of a core at half of its peak."""
 
     def test_times_as_planned_give_gains_as_planned(self):
         with tempfile.TemporaryDirectory() as name:
@@ -66,8 +66,8 @@ class Measured(unittest.TestCase):
             rows = rule.measure([0.1, 2], [1, 8], 1, 2, folder)
         for link, examples, one, all_ranks, planned in rows:
             self.assertAlmostEqual(all_ranks / one, planned, places=2)
-        self.assertLess(rows[0][4], 1)  # one pair over 0.1 GB/s
-        self.assertGreater(rows[-1][4], 1)  # eight over 2
+        self.assertLess(rows[0][4], 1)  # one pair per rank over 0.1 GB/s
+        self.assertGreater(rows[-1][4], 1)  # eight pairs over 2 GB/s
         slow, fast = ([row for row in rows if row[0] == link] for link in (0.1, 2))
         self.assertIsNone(rule.wins_from(slow[:1], lambda row: row[4]))
         self.assertIsNotNone(rule.wins_from(fast, lambda row: row[4]))

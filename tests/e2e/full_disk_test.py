@@ -1,5 +1,5 @@
-"""A file system that is really full while a checkpoint is saved, with one rank and with two: a small tmpfs, mounted for this test
-only."""
+"""Fills a file system while a checkpoint is saved, with one rank and with two. It is a small tmpfs, mounted for this
+test only."""
 
 import os
 import re
@@ -11,11 +11,11 @@ import tempfile
 from tiny_run import TRAINING_FAILED, TinyRuns, main
 
 SAVING = ("save_every=40", "eval_every=null")
-LONG = ("n_epochs=null", "n_examples=8000", "reference=live")  # it fails after a few checkpoints
+LONG = ("n_epochs=null", "n_examples=8000", "reference=live")  # a run that fails after a few checkpoints
 
 
 def enter_own_mounts():
-    """Starts this script again where it may mount a file system that nothing else sees."""
+    """Starts this script again in a mount namespace, where the file systems it mounts are private."""
     if os.environ.get("DPO_OWN_MOUNTS"):
         return
     alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]
@@ -38,7 +38,8 @@ class FullDisk(TinyRuns):
         subprocess.run(["umount", self.disk], check=True)
 
     def leave(self, free):
-        """Changes the size of the disk so that this many bytes are free. Fails while a run writes more than that."""
+        """Changes the size of the disk so that this many bytes are free. Returns False if a run has written more
+        meanwhile."""
         found = os.statvfs(self.disk)
         used = (found.f_blocks - found.f_bfree) * found.f_frsize
         return subprocess.run(["mount", "-o", f"remount,size={used + free}", self.disk], capture_output=True).returncode == 0
@@ -48,7 +49,7 @@ class FullDisk(TinyRuns):
         return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
     def full_after(self, run, mark, *ranks):
-        """What a run says whose disk becomes full once it has said this: there is room for half a checkpoint."""
+        """Leaves room for half a checkpoint once the run prints `mark`. Returns the run's output."""
         process = subprocess.Popen(self.train_command(run, *SAVING, *LONG, *ranks), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                    text=True)
         said, before = "", None
@@ -74,7 +75,7 @@ class FullDisk(TinyRuns):
         self.assertEqual(os.readlink(run / "LATEST"), f"step-{step - 40}")
         self.assertEqual(sorted(path.name for path in run.glob("step-*") if ".signs" not in path.name),
                          sorted(f"step-{at}" for at in range(40, step, 40)))
-        # Ranks tell each other of a failure in a folder of a few bytes, which the next start removes.
+        # Ranks report failures to each other in a folder of a few bytes, which the next start removes.
         self.assertEqual([path.name for path in run.rglob("*.tmp*") if not path.name.endswith(".signs")], [])
         self.assertTrue(self.leave(64 << 20))
         length = f"n_examples={step + 40}"

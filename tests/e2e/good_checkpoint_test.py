@@ -1,4 +1,5 @@
-"""After NaN in training the last good checkpoint is kept, LATEST points to it, and it loads; the run says in which update."""
+"""After NaN in training, the last good checkpoint is kept, LATEST points to it, and it loads. The error names the
+update."""
 
 import json
 import math
@@ -14,7 +15,8 @@ SAVING = ("eval_every=null", "save_every=8", "data.test_share=0")
 
 class GoodCheckpoints(TinyRuns):
     def rows(self, name, weight):
-        """Rows without weight, whose gradients are zero, and one with this weight, which is trained on after some checkpoints."""
+        """Writes rows with weight 0, whose gradients are zero, and one with this weight, which is reached after some
+        checkpoints."""
         make_data(self.folder / f"{name}.plain", 200)
         rows = [json.loads(line) | {"weight": 0} for line in (self.folder / f"{name}.plain").read_text().splitlines()]
         rows[150]["weight"] = weight
@@ -50,7 +52,7 @@ class GoodCheckpoints(TinyRuns):
         step = (update - 1) * 4 // 8 * 8
         self.kept(run, step)
         before = (run / "LATEST" / "model.safetensors").read_bytes()
-        self.assertEqual(self.failed(run, pattern, f"resume={run}", *words), update)  # it loads, and goes on from there
+        self.assertEqual(self.failed(run, pattern, f"resume={run}", *words), update)  # it loads and continues
         self.kept(run, step)
         self.assertEqual((run / "LATEST" / "model.safetensors").read_bytes(), before)
         return update
@@ -59,7 +61,7 @@ class GoodCheckpoints(TinyRuns):
         self.fails_again("gradient", r"a gradient \(their norm is \S+\)", "loss.beta=10")
 
     def test_a_loss(self):
-        """With one rank, and in an example of one of two."""
+        """The loss fails with one rank, and in an example on one of two ranks."""
         example, words = r"the loss of example \d+", ("loss=ipo", "loss.beta=1e-140")
         update = self.fails_again("loss", example, *words)
         if not shutil.which("mpirun"):

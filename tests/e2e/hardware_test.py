@@ -1,6 +1,5 @@
-"""Hardware detection: plan, engine and doctor see the same GPUs (of a fake driver); a device file measured on this
-machine; the dtype to compute in.
-"""
+"""Hardware detection: plan, engine and doctor see the same GPUs (of a fake driver), a device file measured on this
+machine is used, and the dtype to compute in is chosen."""
 
 import json
 import os
@@ -16,7 +15,7 @@ PLAN = ["plan", "model=pythia28", "exp_name=e"]
 
 class Hardware(TinyRuns):
     def dpo(self, *words, config="config", **variables):
-        """With device files of this test's own, and none of the user's."""
+        """Runs dpo with device files of this test, and none of the user's."""
         environment = {**os.environ, "XDG_CONFIG_HOME": str(self.folder / config), **variables}
         return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, env=environment)
 
@@ -38,7 +37,7 @@ class Hardware(TinyRuns):
         if report["libtorch"]["cuda_part"]:
             self.assertEqual((here["resolved"]["device"], here["resolved"]["gpus"]), ("NVIDIA GeForce RTX 3090", 2))
             return
-        # This build cannot use them: all commands say so, with what to do, and the run uses the CPU.
+        # This build cannot use the GPUs, so all commands give the same advice and the run uses the CPU.
         self.assertEqual([seen["usable"] for seen in report["gpus"]], [False, False])
         advice = "built without CUDA; run ./run build"
         self.assertIn(advice, next(item["advice"] for item in report["missing"] if "GPU" in item["what"]))
@@ -57,7 +56,7 @@ class Hardware(TinyRuns):
         self.assertRegex(re.sub(r"\s+", " ", trained.stderr), "warning gpus NVIDIA GeForce RTX 3090 is not used, .*" + advice)
 
     def test_a_machine_that_was_measured_is_planned_by_that(self):
-        hidden = {"CUDA_VISIBLE_DEVICES": ""}  # the processor, on any machine
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}  # selects the CPU on any machine
         before = self.plan(**hidden)
         done = self.dpo("bench", "device", "--json", **hidden)
         self.check(done)
@@ -71,11 +70,11 @@ class Hardware(TinyRuns):
         self.assertEqual(after["resolved"]["device_figures"], str(file))
         self.assertTrue(any(str(file) in note for note in after["notes"]), after["notes"])
         self.assertNotEqual(before["time"]["step_seconds"], after["time"]["step_seconds"])
-        # Elsewhere by --output, and used when it is asked for.
+        # With --output the file is written elsewhere, and used only on request.
         other = self.folder / "mine.yaml"
         self.check(self.dpo("bench", "device", "--output", other, **hidden))
         self.assertEqual(self.plan("--device", other)["resolved"]["device_figures"], str(other))
-        # What it wrote is replaced, nothing else.
+        # A file that it wrote is replaced, but no other file.
         self.check(self.dpo("bench", "device", "--output", other, **hidden))
         other.write_text("mine\n")
         refused = self.dpo("bench", "device", "--output", other, **hidden)

@@ -1,4 +1,4 @@
-"""What a new user reads: --help and its examples, dpo config, the output of a run, errors about paths."""
+"""Output for a new user: --help and its examples, dpo config, the output of a run, errors about paths."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def dpo(*arguments, **options):
 
 
 def examples_of(text):
-    """The commands under 'Examples:' in a --help, split into arguments."""
+    """Returns the commands under 'Examples:' in a --help, split into arguments."""
     block = re.search(r"^Examples:\n((?:  .*\n)+)", text, re.MULTILINE).group(1)
     return [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
 
@@ -34,7 +34,7 @@ class Help(TinyRuns):
             text = dpo(*command, "--help").stdout
             for part in (f"dpo {' '.join(command)} [OPTIONS] [KEY=VALUE ...]", "'dpo config'", "docs/configuration.md"):
                 self.assertIn(part, text)
-            # One page has the main keys, and the others say which.
+            # The page of `train` lists the main keys, and the other pages refer to it.
             self.assertEqual(re.findall(r"(?m)^  (lr|datasets) {2,}", text), ["datasets", "lr"] if command == ["train"] else [])
             self.assertEqual("'dpo help train' shows the main keys" in text, command != ["train"])
             self.assertGreaterEqual(len(examples_of(text)), 2)
@@ -236,7 +236,7 @@ class Help(TinyRuns):
         commands = re.findall(r"^  (\w+) {2,}(\S.*)$", dpo("--help").stdout.split("Commands:")[1], re.MULTILINE)
         self.assertEqual(re.findall(r"^  (\w+) +(\S.*)$", re.search(r"commands of dpo.*?\n\n", helped[0].stdout, re.DOTALL)
                                     .group(0), re.MULTILINE), commands)
-        # The script without its build, and a program that prints its arguments.
+        # The copy of the script does not build, and a program that prints its arguments takes the place of dpo.
         copy = self.folder / "script"
         (copy / "build").mkdir(parents=True)
         shutil.copy(SOURCE / "versions.env", copy)

@@ -1,4 +1,4 @@
-"""The model card that dpo push writes, and what it does with models and cards of others."""
+"""The model card that dpo push writes, and its treatment of other people's models and cards."""
 
 import json
 
@@ -106,7 +106,7 @@ class Cards(Pushes):
         self.assertEqual(self.on_the_hub()["README.md"], edited)
         self.push("--overwrite-card")
         self.write_run({**self.model, **WHOLE}, 700)
-        self.push()  # as it was generated: replaced
+        self.push()  # the card is still as generated, so it is replaced
         self.assertIn(b"700 examples", self.on_the_hub()["README.md"])
 
     def test_a_card_of_someone_else_stays(self):

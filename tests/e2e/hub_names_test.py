@@ -142,7 +142,7 @@ class Plans(OnTheHub):
 
 @unittest.skipUnless(Path(PROGRAM + "-engine").exists(), "built without LibTorch")
 class Runs(OnTheHub):
-    """The commands of the original's README, on tiny models and data of the same names."""
+    """Runs the commands of the original's README on tiny models and data of the same names."""
 
     CONFIG = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 32, "intermediate_size": 64,
               "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 300, "max_position_embeddings": 2048}
@@ -192,7 +192,7 @@ class Runs(OnTheHub):
         self.train("model=pythia28", "datasets=[hh]", "loss=dpo", "loss.beta=0.1", "exp_name=two", "batch_size=32",
                    "eval_batch_size=32", "trainer=FSDPTrainer", "mesh.shard=2", "sample_during_eval=false")
         asked = [path for _, _, path, _ in self.hub.requests("hub") if "/revision/" in path or "/tree/" in path]
-        self.assertEqual(len(asked), 4, asked)  # the commit and the list of files, of model and data
+        self.assertEqual(len(asked), 4, asked)  # the commit and the file list, for model and data
 
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
     def test_ranks_must_have_the_same_data(self):

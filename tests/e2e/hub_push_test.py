@@ -1,4 +1,4 @@
-"""dpo push: what is uploaded, uploads that fail or are interrupted; the Python client reads the result."""
+"""dpo push: the files it uploads, uploads that fail or are interrupted, and the Python client that reads the result."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ class Pushes(OnTheHub):
         self.write_run({**self.model, **WHOLE})
 
     def write_run(self, files, examples=320):
-        """The folder of a run with one checkpoint."""
+        """Writes the folder of a run with one checkpoint."""
         checkpoint = self.run_folder / f"step-{examples}"
         files = {name: data.encode() if isinstance(data, str) else data for name, data in files.items()}
         files |= {"state/optimizer.safetensors": noise(100), "state/run.json": json.dumps({"examples": examples, "updates": 10}).encode()}
@@ -63,7 +63,7 @@ class Pushes(OnTheHub):
         return self.hub.commits["model", name, self.hub.repositories["model", name][revision]]
 
     def sent(self):
-        """How often contents were sent, by their hash."""
+        """Returns the number of uploads of each content, by its hash."""
         return [re.match(r"/upload/(\w+)", path)[1] for _, _, path, _ in self.hub.requests("store", "PUT")]
 
     def check(self, files=None):
@@ -133,7 +133,7 @@ class Contents(Pushes):
         self.check(files)
 
     def test_parts(self):
-        for part_size in (6000, 5000):  # the last part is smaller, or not
+        for part_size in (6000, 5000):  # with and without a smaller last part
             with self.subTest(part_size):
                 self.hub.uploads.part_size = part_size
                 self.hub.contents.clear()

@@ -1,6 +1,7 @@
-"""A Hugging Face hub on this machine: the part of its interface that downloads and uploads use, and the faults that a network has.
+"""Serves a Hugging Face hub on this machine: the part of its interface that downloads and uploads use, and network
+faults.
 
-Large files are on a second server, as on the real hub, where they are on another host.
+A second server has the large files, like the real hub, where they are on another host.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import hub_uploads
 
-LARGE = re.compile(r"\.(safetensors|bin|gz|parquet|gguf)$")  # kept in the store of large files
+LARGE = re.compile(r"\.(safetensors|bin|gz|parquet|gguf)$")  # stored as large files
 TOKEN, READ_TOKEN = "hf_right", "hf_read"
 ACCOUNTS = {TOKEN: {"name": "alice", "role": "write"}, READ_TOKEN: {"name": "alice", "role": "read"}}  # both are in "org"
 
@@ -32,12 +33,12 @@ class Hub:
         self.renamed = {}       # old name: new name
         self.log = []           # (server, method, path, headers)
         self.faults = []        # (server, part of the path, answer): each is used once
-        self.cut_off = 0        # so many answers of the store end early
-        self.stall = 0          # so many answers of the store stop halfway for ever
-        self.hold = None        # an Event, for which all answers of the store wait halfway
+        self.cut_off = 0        # number of answers of the store that end early
+        self.stall = 0          # number of answers of the store that stop halfway and never go on
+        self.hold = None        # an Event that all answers of the store wait for halfway
         self.corrupt = set()    # SHA-256 of contents that arrive damaged
-        self.ranges = True      # whether the store knows ranges
-        self.rate = None        # bytes per second and connection
+        self.ranges = True      # True if the store supports ranges
+        self.rate = None        # bytes per second on each connection
         self.sizes = {}         # path: a false size
         self.uploads = hub_uploads.Uploads()
         self.lock, self.closed = threading.Lock(), threading.Event()
@@ -52,7 +53,7 @@ class Hub:
     def _serve(self, handler):
         server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (handler,), {"world": self}))
         server.daemon_threads = True
-        server.handle_error = lambda *_: None  # clients hang up
+        server.handle_error = lambda *_: None  # clients may close connections
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return server
 
@@ -63,7 +64,7 @@ class Hub:
             server.server_close()
 
     def add(self, kind, name, files, revision="main"):
-        """A commit; returns its name."""
+        """Adds a commit. Returns its name."""
         files = {path: data.encode() if isinstance(data, str) else data for path, data in files.items()}
         commit = hashlib.sha1(repr((kind, name, sorted(files.items()))).encode()).hexdigest()
         self.repositories.setdefault((kind, name), {})[revision] = commit
@@ -75,7 +76,7 @@ class Hub:
         return [entry for entry in self.log if server in (None, entry[0]) and method in (None, entry[1])]
 
     def take(self, name):
-        """Whether one of the counted faults is due."""
+        """Counts down a fault. Returns True if it is due."""
         return self.take_from(self, name)
 
     def take_from(self, owner, name):
@@ -104,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
             if fault:
                 self.world.faults.remove(fault)
         self.body = self.world.uploads.receive(self)
-        if self.body is None:  # the client has hung up
+        if self.body is None:  # the client closed the connection
             self.close_connection = True
             return None
         if fault:
@@ -130,7 +131,7 @@ class HubHandler(Handler):
         self.answer(status, headers=headers | ({"X-Repo-Commit": commit} if commit else {}))
 
     def commit_of(self, kind, name, revision):
-        """The commit, or None after the request was refused."""
+        """Returns the commit, or None after it rejected the request."""
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         revisions = self.world.repositories.get((kind, name))
         if token and token not in ACCOUNTS:
@@ -195,7 +196,7 @@ class HubHandler(Handler):
         if data is None:
             return self.refuse(404, "EntryNotFound", commit)
         headers = {"X-Repo-Commit": commit}
-        if not LARGE.search(path):  # as the real hub
+        if not LARGE.search(path):  # the real hub does this too
             cached = f"/api/resolve-cache/{kind}s/{name}/{commit}/{urllib.parse.quote(path)}?from=https://hub"
             return self.answer(307, headers=headers | {"ETag": f'"{git_sha1(data)}"', "Location": cached})
         sha256 = hashlib.sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""Downloads into one cache with the Python client, on a network with faults, and what users are told."""
+"""Downloads into a cache shared with the Python client, over a network with faults, and the messages to users."""
 
 import fcntl
 import gzip
@@ -16,7 +16,7 @@ from hub_server import TOKEN, Hub
 from on_the_hub import MODEL, OTHERS, SHARDED, SNAPSHOT, OnTheHub, main, noise
 from tiny_run import HANGS, PROGRAM, STOPPED
 
-CHUNK = 8 << 20  # src/hub/download.cpp
+CHUNK = 8 << 20  # equal to the value in src/hub/download.cpp
 
 
 class Caches(OnTheHub):
@@ -40,7 +40,7 @@ class Caches(OnTheHub):
         self.python("org/it")
         self.python("org/rows", "dataset")
         asked = [path for _, _, path, _ in self.hub.log[before:]]
-        self.assertTrue(all("/revision/" in path for path in asked), asked)  # whether there is a newer commit
+        self.assertTrue(all("/revision/" in path for path in asked), asked)  # asks only whether there is a newer commit
         self.python("org/it", HF_HUB_OFFLINE="1")
 
     def test_dpo_uses_what_python_downloaded(self):
@@ -205,7 +205,7 @@ class Faults(OnTheHub):
         self.check()
 
     def interrupted(self, send):
-        """The process has a part of the first chunk, and waits for the rest, when it is interrupted."""
+        """Interrupts the process when it has a part of the first chunk and waits for the rest."""
         self.hub.hold = hold = threading.Event()
         self.addCleanup(hold.set)
         with subprocess.Popen([PROGRAM, "fetch", "org/big"], env=self.environment | {"HF_HUB_DOWNLOAD_TIMEOUT": str(HANGS)},

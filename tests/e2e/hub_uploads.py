@@ -1,4 +1,4 @@
-"""The part of hub_server.py that receives uploads: repositories, large files (LFS, whole or in parts), commits."""
+"""Receives uploads for hub_server.py: repositories, large files (LFS, whole or in parts), commits."""
 
 import base64
 import hashlib
@@ -13,29 +13,29 @@ WRITE = {"X-Error-Message": "you must use a write token"}
 
 class Uploads:
     def __init__(self):
-        self.rate = None          # bytes per second and connection at which requests are read
-        self.let_through = None   # so many contents are received; the others wait for `hold`
+        self.rate = None          # bytes per second on each connection, at which requests are read
+        self.let_through = None   # number of contents to receive; the others wait for `hold`
         self.hold = threading.Event()
-        self.part_size = 1 << 40  # larger contents are sent in parts of this size
-        self.transfer = None      # instead of basic or multipart
-        self.refused = set()      # SHA-256 of contents that are not wanted
-        self.damage = 0           # so many contents arrive damaged
-        self.part_headers = True  # whether the store answers parts with their ETag
-        self.lost_commits = 0     # so many commits are made without an answer
+        self.part_size = 1 << 40  # bytes; larger contents are sent in parts of this size
+        self.transfer = None      # transfer type instead of basic or multipart
+        self.refused = set()      # SHA-256 of contents to reject
+        self.damage = 0           # number of contents that arrive damaged
+        self.part_headers = True  # True if the store answers parts with their ETag
+        self.lost_commits = 0     # number of commits that are made without an answer
         self.ignored = set()      # paths in .gitignore
-        self.arrived = {}         # SHA-256: bytes, not verified
+        self.arrived = {}         # SHA-256: bytes that are not yet verified
         self.parts = {}           # (SHA-256, upload): {part: bytes}
         self.private = set()
-        self.summaries = []       # of commits
+        self.summaries = []       # summary lines of commits
         self.default = "public"   # visibility of repositories that are created without one
         self.says_visibility = True
-        self.before_commit = []   # functions: what others do during an upload, once each
+        self.before_commit = []   # functions that stand for other users' changes during an upload, each called once
 
     def describe(self, name):
         return {"id": name} | ({"private": name in self.private} if self.says_visibility else {})
 
     def receive(self, request):
-        """The body of a request; None if it ends early."""
+        """Returns the body of a request, or None if it ends early."""
         if request.command == "PUT" and self.let_through is not None:
             with request.world.lock:
                 self.let_through -= 1

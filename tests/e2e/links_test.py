@@ -1,4 +1,4 @@
-"""Checkpoints and runs that were moved to another disk, with a link in their place, are used where they are."""
+"""Checkpoints and runs that were moved to another disk and replaced by a link are used where they are."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class Links(TinyRuns):
         return run
 
     def move(self, path):
-        """To the other disk, under another name."""
+        """Moves a path to the other disk under another name."""
         place = self.disk / f"{path.parent.name}-{path.name}"
         shutil.move(path, place)
         path.symlink_to(place)
@@ -58,7 +58,7 @@ class Links(TinyRuns):
         self.assertEqual(sorted(path.name for path in self.disk.iterdir() if "COMPLETE" not in os.listdir(path)), [])
 
     def test_a_checkpoint_on_a_disk_that_is_not_there(self):
-        """Resuming from an older one would drop what came after it."""
+        """The run is rejected, since resuming from an older checkpoint would lose later updates."""
         run = self.run_of("lost")
         place = self.move(run / "step-40")
         away = place.rename(self.disk / "unmounted")
@@ -69,7 +69,7 @@ class Links(TinyRuns):
         away.rename(place)
         self.check(self.train(run, *WORDS, "n_examples=80", f"resume={run}"))
         self.assertEqual(self.weights(run), self.weights(self.whole))
-        place.rename(away)  # an older one than LATEST is not needed
+        place.rename(away)  # a checkpoint older than LATEST is not needed
         self.check(self.train(run, *WORDS, "n_examples=80", f"resume={run}"))
 
     def test_moved_checkpoints_are_not_removed(self):

@@ -1,5 +1,5 @@
-"""A run's folder is its own from the start: runs of the same second, a second run in one folder, file systems without locks,
-and runs that end before they begin."""
+"""A run owns its folder from the start. Covers runs of the same second, a second run in one folder, file systems
+without locks, and runs that end before they begin."""
 
 import errno
 import fcntl
@@ -27,7 +27,7 @@ class Locks(TinyRuns):
         return os.environ | {"LD_PRELOAD": LIBRARY, "DPO_FAULT_UNDER": str(under)} | {f"DPO_{name}": str(value) for name, value in variables.items()}
 
     def named_by_time(self, local, *more):
-        """A run without local_run_dir, in local_dirs=[LOCAL]."""
+        """Returns the command of a run in local_dirs=[LOCAL], without local_run_dir."""
         return [word for word in self.train_command("", *SHORT, f"local_dirs=[{local}]", *more) if not word.startswith("local_run_dir=")]
 
     @staticmethod
@@ -55,7 +55,7 @@ class Locks(TinyRuns):
         self.assertNotIn("lock", done.stderr)
 
     def test_a_file_system_that_cannot_sync(self):
-        """It is no broken disk: whatever it is asked to keep, it keeps when it can."""
+        """A file system without fsync is not a broken disk, so the run goes on."""
         for code, status in ((errno.EINVAL, 0), (errno.ENOSYS, 0), (errno.EIO, TRAINING_FAILED)):
             with self.subTest(errno.errorcode[code]):
                 run = self.folder / f"unsynced-{code}"
@@ -65,7 +65,7 @@ class Locks(TinyRuns):
                     self.assertEqual(self.weights(run), self.weights(self.whole))
 
     def test_a_second_run_is_refused_at_once(self):
-        """Before any data is read, whether it would begin, continue or replace the run."""
+        """The second run is rejected before it reads data, whether it would begin, continue or replace the run."""
         local = self.folder / "untouched"
         begun = self.folder / "begun"
         begun.mkdir()
@@ -104,7 +104,7 @@ class Locks(TinyRuns):
 
     def test_a_run_that_fails_before_it_begins_leaves_no_folder(self):
         local = self.folder / "failed"
-        small = self.folder / "small"  # for a vocabulary of 40
+        small = self.folder / "small"  # a model with a vocabulary of 40
         shutil.copytree(self.folder / "source", small / "source")
         config = (small / "source" / "config.json").read_text()
         (small / "source" / "config.json").write_text(config.replace('"vocab_size": 64', '"vocab_size": 40'))
@@ -131,7 +131,8 @@ class Locks(TinyRuns):
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
     def test_a_run_that_is_killed_while_it_tokenizes(self):
-        """Its empty folder is neither resumed nor mentioned, and the next run is another one."""
+        """The empty folder of the killed run is neither resumed nor mentioned, and the next run is independent of
+        it."""
         local, again = self.folder / "killed", self.folder / "killed-run"
         tokens = self.tokens_in(local)
         begin = lambda second, *more, **variables: subprocess.run(

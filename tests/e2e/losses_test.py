@@ -1,4 +1,4 @@
-"""Every preset of configs/loss trains, and before the first update its loss is what the formula says at D = 0."""
+"""Trains with every preset of configs/loss. Before the first update, each loss equals its formula at D = 0."""
 
 import json
 import math
@@ -16,7 +16,7 @@ PRESETS = sorted(p.stem for p in Path(os.environ["DPO_SOURCE_DIR"], "configs/los
 BETA = 0.1
 LN2 = math.log(2)
 HALF = 1 / (2 * BETA)
-# With policy = reference, u = v = 0; losses without a reference begin where the model does.
+# With policy = reference, u = v = 0. Losses without a reference start at a value that depends on the model.
 AT_START = {"dpo": LN2, "ipo": HALF**2, "hinge": 1, "robust": LN2, "nca_pair": 2 * LN2, "sppo_hard": 2 * HALF**2,
             "exo_pair": -LN2 - 0.5 * (math.log(1 - 1e-3) + math.log(1e-3)), "apo_zero": 1, "apo_down": 1,
             "discopop": 0.5 * LN2 + 0.5, "sigmoid_norm": LN2, "bco_pair": 2 * LN2, "aot": LN2, "kto": 0.5,
@@ -68,14 +68,14 @@ class Losses(unittest.TestCase):
                     self.assertAlmostEqual(losses[0], AT_START[loss], places=6)
 
     def test_microbatches_change_nothing(self):
-        """Also for losses that compare examples with each other or look at the whole batch."""
+        """Dividing a batch changes nothing, also for losses that compare examples or look at the whole batch."""
         for loss in ("aot", "kto", "bco_pair", "orpo", "plackett_luce"):
             with self.subTest(loss=loss):
                 for one, other in zip(self.train(loss), self.train(loss, "gradient_accumulation_steps=4")):
                     self.assertAlmostEqual(one, other, delta=1e-5 * abs(one))
 
     def test_evaluation_compares_the_whole_batch(self):
-        """aot sorts over the evaluation's batch, however it is divided."""
+        """The loss aot sorts over the evaluation's batch, however it is divided."""
         words = ("loss.beta=3", "data.test_share=0.2", "eval_every=8", "eval_batch_size=16", "n_eval_examples=16",
                  "do_first_eval=false")
         runs = [[line["loss/eval"] for line in self.metrics("aot", *words, *more) if "loss/eval" in line]
@@ -91,7 +91,7 @@ class Losses(unittest.TestCase):
         self.assertFalse((self.folder / "not-made").exists())
 
     def test_a_ranking_of_two_is_dpo(self):
-        """Through the whole program: the same batches, metrics and gradient norms, to rounding."""
+        """Both losses give the same batches, metrics and gradient norms in the whole program, up to rounding."""
         times = ("examples_per_second", "tokens_per_second", "peak_memory_gib", "mfu")
         for one, other in zip(self.metrics("dpo"), self.metrics("plackett_luce")):
             self.assertEqual(one.keys(), other.keys())
@@ -99,8 +99,8 @@ class Losses(unittest.TestCase):
                 self.assertAlmostEqual(one[name], other[name], delta=1e-6 * max(1, abs(one[name])), msg=name)
 
     def test_tails_that_count_less(self):
-        """loss.length_alpha: before the first update nothing changes but the log-probabilities, since the reference is
-        weighted alike; with 0 both responses count as many tokens."""
+        """Sets loss.length_alpha. Before the first update only the log-probabilities change, since the reference is
+        weighted alike. With 0 both responses count as many tokens."""
         whole, part, head = (self.metrics("dpo", f"loss.length_alpha={alpha}")[:2] for alpha in (1, 0.5, 0))
         for run in (whole, part, head):
             self.assertAlmostEqual(run[0]["loss/train"], LN2, places=6)
@@ -110,7 +110,7 @@ class Losses(unittest.TestCase):
             self.assertLess(whole[0][name], head[0][name])
 
     def test_weights_and_margins(self):
-        """A weight scales the loss of its pair, a margin moves it; a loss without margins refuses them."""
+        """A weight scales the loss of its pair, and a margin shifts it. A loss without margins rejects them."""
         rows = [json.loads(line) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
         write = lambda name, **more: (self.folder / name).write_text(
             "".join(json.dumps({**row, **more}) + "\n" for row in rows))
@@ -126,7 +126,8 @@ class Losses(unittest.TestCase):
             self.train("dpo", data="bad.jsonl")
 
     def test_rankings(self):
-        """Of three and four responses: with policy = reference every order is as likely, 1 in 3! or 4!."""
+        """Ranks three and four responses. With policy = reference all orders have the same probability, 1/3! or
+        1/4!."""
         rows = [json.loads(line) for line in (self.folder / "pairs.jsonl").read_text().splitlines()]
         with (self.folder / "rankings.jsonl").open("w") as file:
             for i, row in enumerate(rows[:200]):

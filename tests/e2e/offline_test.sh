@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A clean copy, built with the network refused and the folder that ./run deps makes.
+# Builds a clean copy without network access, with the folder that ./run deps makes.
 # shellcheck source=tests/e2e/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -22,17 +22,17 @@ rm -rf "$copy/.deps"
 LIBTORCH=$("$DPO_PROGRAM" doctor --json | sed -nE 's/^ *"folder": "(.*torch)",?$/\1/p')
 export LIBTORCH
 [[ -n $LIBTORCH ]] || fail "doctor names no LibTorch"
-# Whether everything is found, not how fast it runs: a third of the time, without optimization and with more files at once.
+# The build only has to find everything. Without optimization and with more files at once it takes a third of the time.
 printf '#!/bin/sh\nexec "$@" -O0 -w\n' >"$work/fast"
 chmod +x "$work/fast"
 sed -i 's/UNITY_BUILD_BATCH_SIZE 16/UNITY_BUILD_BATCH_SIZE 64/' "$copy/CMakeLists.txt"
 offline env DPO_DEPS="$deps" CMAKE_CXX_COMPILER_LAUNCHER="$work/fast" "$copy/run" build || fail "the build"
 [[ ! -e $copy/.deps/venv ]] || fail "pip was used"
-# MPI is the machine's own: its mpirun starts the ranks.
+# MPI belongs to the machine, since its mpirun starts the ranks.
 if grep -E '^[^#]*_INCLUDE:PATH=' "$copy/build/CMakeCache.txt" | grep -v '^DPO_MPI_' | grep -vF "=$deps/include"; then
   fail "a library of the system was used, and not the one of the folder"
 fi
-# The folder as a user would find it: without build settings in the environment.
+# The program runs as a user would start it, without build settings in the environment.
 "$copy/build/dpo" --version
 "$copy/build/dpo" doctor >/dev/null || fail "doctor finds something missing"
 DPO_DEPS="$deps" offline "$copy/run" config model=pythia28 'datasets=[hh]' loss=sft exp_name=offline >/dev/null || fail "dpo config"

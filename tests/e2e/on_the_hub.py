@@ -1,4 +1,5 @@
-"""What tests of downloads share: a Hugging Face hub on this machine (hub_server.py), a cache, dpo and the Python client."""
+"""Helpers of tests of downloads: a Hugging Face hub on this machine (hub_server.py), a cache, dpo and the Python
+client."""
 
 import json
 import os
@@ -77,7 +78,7 @@ class OnTheHub(unittest.TestCase):
         return Path(done.stdout.strip())
 
     def layout(self, cache):
-        """All of a cache: links by their targets, files by their bytes."""
+        """Returns the content of a cache: links by their targets, files by their bytes."""
         found = {}
         for path in sorted(cache.rglob("*")):
             name = path.relative_to(cache).as_posix()

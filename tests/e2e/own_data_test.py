@@ -1,4 +1,4 @@
-"""Your own data with default settings: few rows, other column names, typos in arguments."""
+"""A user's own data with default settings: few rows, other column names, typos in arguments."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from tiny_run import CONFIG, PROGRAM, TinyRuns, main, make_tokenizer
 
 class OwnData(TinyRuns):
     def rows(self, name, count, **columns):
-        """A file of so many rows; `columns` are made of a row's number."""
+        """Writes a file of `count` rows. Each value of `columns` computes a column from a row's number."""
         draw = random.Random(3)
         text = lambda low, high: "".join(chr(0x100 + draw.randrange(62)) for _ in range(draw.randint(low, high)))
         file = self.folder / name
@@ -44,7 +44,8 @@ class OwnData(TinyRuns):
         self.assertLess(evaluated, 16)
 
     def test_own_data_is_counted(self):
-        """1,100 rows laid out as HH's are not the 160,800 of HH, before they are tokenized and after."""
+        """A folder of 1,100 rows in HH's layout is not taken for the 160,800 rows of HH, before and after
+        tokenizing."""
         folder = self.folder / "hh"
         folder.mkdir()
         for split, count in (("train", 1100), ("test", 40)):
@@ -83,7 +84,7 @@ class OwnData(TinyRuns):
         self.assertNotIn(told, self.dpo("data", file).stderr)
 
     def with_test_file(self, name, tests):
-        """A folder with files of both splits, of which the test split has so many rows."""
+        """Writes a folder with files of both splits. The test split has `tests` rows."""
         folder = self.folder / name
         folder.mkdir()
         self.rows(f"{name}/train.jsonl", 64)
@@ -91,7 +92,8 @@ class OwnData(TinyRuns):
         return folder
 
     def test_advice_is_for_those_whom_it_concerns(self):
-        """To fine-tune first: for base models, once. About data.test_share: for those without test data."""
+        """Advice to fine-tune first appears once, for base models. Advice about data.test_share appears without test
+        data."""
         instruct = self.folder / "with-template"
         instruct.mkdir()
         make_tokenizer(instruct)
@@ -220,11 +222,11 @@ class OwnData(TinyRuns):
         self.assertEqual(refused.returncode, 1)
         self.assertEqual(refused.stderr, f"error: {file} exists; choose another path, or remove it\n")
         self.assertEqual(file.read_text(), before)
-        for _ in range(2):  # its own file is written again
+        for _ in range(2):  # a file that it wrote may be replaced
             self.check(self.dpo("data", file, "--lengths", str(self.folder / "lengths.yaml")))
 
     def test_rules_are_judged_again_when_the_data_is_known(self):
-        """Rows whose responses are equal are counted, and dropped when they are tokenized: few updates are left."""
+        """Rows with equal responses are counted, but dropped when they are tokenized, so few updates are left."""
         file = self.rows("equal.jsonl", 200, rejected=lambda i: "Ā", chosen=lambda i: "ā" if i % 5 == 0 else "Ā")
         run = self.folder / "equal"
         done = self.dpo("train", file, "loss=dpo", "loss.beta=0.1", "warmup_steps=20", f"local_run_dir={run}", "eval_every=null",

@@ -1,5 +1,5 @@
-"""The README shows a plan and a chart: the program must still print the one, docs/benchmarks.md still give the other. The table of
-docs/memory.md must be that of plans.
+"""Checks that the program still prints the README's plan, docs/benchmarks.md still gives its chart, and the table of
+docs/memory.md is that of plans.
 
 In the plan a line `...` stands for lines left out. The README's other commands are run by recipes_test.py.
 """
@@ -23,7 +23,7 @@ def check_plan():
         return "README.md shows no './run plan' command followed by its output"
     arguments = shlex.split(shown.group(1).replace("\\\n", " "))
     expected = r"(?:.*\n)+?".join(re.escape(part) for part in shown.group(2).split("...\n"))
-    # From the root of the file system, so that files in the checkout do not change the plan.
+    # It runs in the root of the file system, so that files in the checkout do not change the plan.
     ran = subprocess.run([os.environ["DPO_PROGRAM"], *arguments], capture_output=True, text=True, cwd="/")
     if ran.returncode != 0 or not re.fullmatch(expected, ran.stdout):
         return (f"dpo {shlex.join(arguments)} (exit {ran.returncode}) does not print what README.md shows, but:\n\n"
@@ -40,7 +40,7 @@ def check_chart():
 
 
 def check_memory():
-    """Each cell of the first table is the plan's total with the arguments at the head of its column."""
+    """Checks that each cell of the first table is the plan's total with the arguments at the head of its column."""
     text = (SOURCE / "docs" / "memory.md").read_text()
     command, table = re.search(r"^    dpo (plan (?:.*\\\n)*.*)\n\n((?:\|.*\n)+)", text, re.MULTILINE).groups()
     arguments = shlex.split(command.replace("\\\n", " "))

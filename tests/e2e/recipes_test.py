@@ -1,4 +1,4 @@
-"""The commands of docs/recipes and the README, in order as a reader types them, on a tiny model and made-up data.
+"""Runs the commands of docs/recipes and the README, in order as a reader types them, on a tiny model and made-up data.
 
 Blocks marked sh are run; blocks marked console download and build, which is done here instead. The rows of the block
 marked json are in the file that is trained on. To the long commands of hh-pythia.md arguments are added that make the
@@ -38,14 +38,14 @@ def blocks(page, kind):
 
 
 def byte_letters():
-    """GPT-2's letters for bytes: printable ones are themselves, the others come after U+00FF."""
+    """Returns GPT-2's letters for bytes: printable bytes stand for themselves, the others have letters after U+00FF."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
 def make_model(folder, name="pythia-70m", config=CONFIG, turns=()):
-    """Random weights, and a tokenizer with a token for each byte and for the marks of turns."""
+    """Saves a model with random weights, and a tokenizer with a token for each byte and for the marks of turns."""
     source = folder / f"{name}-source"
     source.mkdir()
     (source / "config.json").write_text(json.dumps(config))
@@ -63,7 +63,7 @@ def make_model(folder, name="pythia-70m", config=CONFIG, turns=()):
 
 
 def make_pairs(file, rows, shown):
-    """Sums, answered with a number or with a complaint."""
+    """Writes sums as prompts, each answered with a number and with a complaint."""
     draw = random.Random(3)
     with open(file, "w") as lines:
         lines.write(shown)
@@ -74,7 +74,7 @@ def make_pairs(file, rows, shown):
 
 
 def make_chats(file, rows, shown):
-    """The same sums as messages."""
+    """Writes the same sums as messages."""
     draw = random.Random(5)
     with open(file, "w") as lines:
         lines.write(shown)
@@ -91,7 +91,7 @@ def shared_template(name):
 
 
 def make_hh(folder, rows):
-    """Conversations laid out as HH's."""
+    """Writes conversations in HH's layout."""
     draw = random.Random(4)
     folder.mkdir()
     for split in ("train", "test"):
@@ -131,7 +131,7 @@ class Recipes(unittest.TestCase):
         return template
 
     def test_readme(self):
-        """The short form; the run is then complete, and its folder alone says so."""
+        """Runs the short form of the commands. Its run is complete, and resuming it needs only its folder."""
         self.make_instruct("my-instruct")
         (row,) = blocks("README.md", "json")
         make_chats(self.folder / "chats.jsonl", 100, row)
@@ -151,7 +151,7 @@ class Recipes(unittest.TestCase):
         metrics = self.metrics("runs/dpo")
         updates = [line for line in metrics if "loss/train" in line]
         self.assertAlmostEqual(updates[0]["loss/train"], 0.693147, places=5)
-        evaluations = [line["loss/eval"] for line in metrics if "loss/eval" in line]  # updates are logged by the clock
+        evaluations = [line["loss/eval"] for line in metrics if "loss/eval" in line]  # not every update is logged
         self.assertLess(evaluations[-1], evaluations[0])
         self.assertEqual(metrics[0]["rewards_eval/accuracies"], 0)
         names = re.findall(r"`((?:loss|rewards|drift|tokens)_?\w*/\w+)`", (SOURCE / OWN_JSONL).read_text())

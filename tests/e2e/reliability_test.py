@@ -1,4 +1,5 @@
-"""docs/reliability.md names tests and their cases: each must exist in this build, and each of the 35 faults has its row."""
+"""docs/reliability.md names tests and their cases: each must exist in this build, and each of the 35 faults must have a
+row."""
 
 import json
 import os
@@ -13,7 +14,7 @@ FAULTS = 35
 
 
 def rows():
-    """The cells of the tables, without their heads."""
+    """Returns the cells of the tables, without their heads."""
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and not set(cells[0]) <= set("-") and cells[-1] != "what is asserted":
@@ -21,13 +22,13 @@ def rows():
 
 
 def commands():
-    """The command of each test that ctest knows, by the name of the test."""
+    """Returns the command of each test that ctest lists, by the name of the test."""
     listed = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     return {test["name"]: test.get("command", []) for test in json.loads(listed.stdout)["tests"]}
 
 
 def cases(name, command):
-    """The methods of a script, the cases that a unit test lists, or the targets of the fuzzer."""
+    """Returns the methods of a script, the cases that a unit test lists, or the targets of the fuzzer."""
     scripts = [Path(word) for word in command if word.endswith(".py")]
     if scripts:
         return re.findall(r"def (test_\w+)", scripts[0].read_text())

@@ -1,4 +1,5 @@
-"""Reports in a browser: nothing runs or is loaded besides the page, charts show values, hostile text is text, phone width, keyboard, light and dark.
+"""Opens reports in a browser. Only the page is loaded and runs, charts show values, hostile text stays text. Also:
+phone width, keyboard, light and dark.
 
 Screenshots are kept in report-screenshots, next to the program.
 """
@@ -24,7 +25,8 @@ class Browser(ReportRuns):
         cls.addClassCleanup(cls.browser.close)
 
     def open(self, path, width=DESKTOP, **options):
-        """The page in a new tab. Console messages, dialogs and requests for anything but the file itself are failures at the end."""
+        """Opens the page in a new tab. Console messages, dialogs and requests for other files are failures at the
+        end."""
         context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
         self.addCleanup(context.close)
         context.set_default_timeout(SLOW)
@@ -43,7 +45,7 @@ class Browser(ReportRuns):
         return (self.folder / arguments[0] / "report.html").resolve() if len(arguments) == 1 else self.folder / "comparison.html"
 
     def test_every_width_and_colour_scheme(self):
-        """Nothing is wider than the page, folded or not."""
+        """No element is wider than the page, folded or not."""
         self.make_run("run", "A sentence of the data. " * 40)
         self.make_run("long_words", "x" * 3000)
         pages = {"run": self.written("run"), "long-words": self.written("long_words"), "comparison": self.written("run", "long_words")}
@@ -60,7 +62,8 @@ class Browser(ReportRuns):
                         self.assertEqual(colour, "rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
 
     def test_charts(self):
-        """Curves lie within their charts; values are shown at first, at the pointer, and with the keys; without scripts too."""
+        """Curves lie within their charts. Values are shown at first, at the pointer, with the keys, and without
+        scripts."""
         self.make_run("run")
         path = self.written("run")
         for script in (True, False):
@@ -92,10 +95,10 @@ class Browser(ReportRuns):
                           ("ArrowLeft", "examples 320: "), ("Home", "examples 0: "), ("ArrowLeft", "examples 0: ")):
             page.keyboard.press(key)
             self.assertTrue(shown.inner_text().startswith(text), (key, shown.inner_text()))
-        self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), height)  # nothing moved
+        self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), height)  # the page has kept its height
 
     def test_keyboard(self):
-        """Tab reaches every link, chart, fold, table and text, and shows where it is; Enter opens folds."""
+        """The Tab key reaches every link, chart, fold, table and text, and the focus is visible. Enter opens folds."""
         self.make_run("run")
         page = self.open(self.written("run"))
         wanted = page.locator("a:visible, summary:visible, [tabindex='0']:visible").count()
@@ -122,7 +125,8 @@ class Browser(ReportRuns):
             self.assertEqual(page.evaluate("[document.scripts.length, document.images.length, document.styleSheets.length]"), [1, 0, 1])
 
     def test_a_huge_answer_and_a_long_run(self):
-        """An answer of 1 MB is shown in part; how long 10,000 evaluations of 1,000 pairs take to open is printed."""
+        """An answer of 1 MB is shown in part. The test prints how long a page of 10,000 evaluations of 1,000 pairs
+        takes to open."""
         self.make_run("huge", "x" * 1_000_000, pairs=2)
         page = self.open(self.written("huge"), PHONE)
         page.evaluate(UNFOLD)

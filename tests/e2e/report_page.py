@@ -1,4 +1,4 @@
-"""Reads a page of dpo report as a browser would, and checks what holds for every page."""
+"""Reads a page of dpo report as a browser would, and checks the properties of every page."""
 
 import base64
 import hashlib
@@ -39,7 +39,7 @@ class Page(HTMLParser):
         return [attributes for kind, attributes in self.tags if kind == tag and name in (None, attributes.get("class"))]
 
     def charts(self):
-        """The points of each chart's curves, by the chart's title and the curve's name."""
+        """Returns the points of each chart's curves, by the chart's title and the curve's name."""
         charts = {}
         for tag, attributes in self.tags:
             if tag == "svg" and attributes.get("class") == "plot":
@@ -49,7 +49,8 @@ class Page(HTMLParser):
         return charts
 
     def check(self):
-        """Well-formed, one script and one style, both named by their hash, and nothing that is loaded or runs besides."""
+        """Checks that the page is well-formed, has one script and one style, both named by their hash, and loads or
+        runs nothing else."""
         assert not self.open, self.open
         for tag, attributes in self.tags:
             assert tag not in {"img", "iframe", "object", "embed", "form", "base", "video", "audio", "image", "use"}, tag

@@ -1,4 +1,4 @@
-"""What tests of reports share: run folders made by hand, and dpo report on them."""
+"""Helpers of tests of reports: run folders made by hand, and dpo report on them."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class ReportRuns(unittest.TestCase):
         return Page(self.folder / self.dpo("report", *arguments).stdout.rstrip("\n")).check()
 
     def make_run(self, name, text="plain", evaluations=(0, 160, 320), pairs=40, keys=()):
-        """A DPO run whose margins grow: of pair i at evaluation e, (i - pairs / 4) * e."""
+        """Writes a DPO run whose margins grow: (i - pairs / 4) * e for pair i at evaluation e."""
         run = self.folder / name
         (run / "eval").mkdir(parents=True)
         (run / "samples").mkdir()
@@ -65,7 +65,7 @@ class ReportRuns(unittest.TestCase):
         return run
 
     def make_long_run(self):
-        """10,000 evaluations of 1,000 pairs."""
+        """Writes a run of 10,000 evaluations of 1,000 pairs."""
         run = self.make_run("long", "word " * 500, evaluations=(0, 32), pairs=1000)
         records, samples = run / "eval/step-32.jsonl", run / "samples/step-32.jsonl"
         with open(run / "metrics.jsonl", "a") as metrics:

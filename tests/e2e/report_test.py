@@ -1,4 +1,4 @@
-"""dpo report on run folders made by hand: what the page says, hostile text, damaged files, long runs, comparisons."""
+"""dpo report on run folders made by hand: page contents, hostile text, damaged files, long runs, comparisons."""
 
 import json
 import re
@@ -57,7 +57,7 @@ class Reports(ReportRuns):
         self.assertIn("<b>\"x' onload=alert(3)", page.text)
 
     def test_every_special_character(self):
-        """In each place, a character changes neither the elements nor the attributes of the page."""
+        """A special character in any place changes neither the elements nor the attributes of the page."""
         shape = None
         for character in "~<>&\"'`=/\\{}()\n\t\x01\x7f\u2028\U0001f600":
             shutil.rmtree(self.folder / "run", ignore_errors=True)
@@ -67,7 +67,7 @@ class Reports(ReportRuns):
             self.assertEqual(found, shape, repr(character))
 
     def test_a_long_run(self):
-        """10,000 evaluations of 1,000 pairs: the page is small."""
+        """The page of 10,000 evaluations of 1,000 pairs is small."""
         self.make_long_run()
         page = self.report("long")
         self.assertLess(len(page.source), 1_000_000)
@@ -100,7 +100,7 @@ class Reports(ReportRuns):
         self.assertEqual(len(self.report("damaged").tags), whole)
 
     def test_names_on_the_hub(self):
-        """What came from the hub is known from plan.json, not from the cache of the machine that writes the report."""
+        """Names on the hub come from plan.json, not from the cache of the machine that writes the report."""
         run = self.make_run("hub", keys=["model.name_or_path=org/base", "datasets=[org/pairs,folder/pairs]"])
         plan = json.loads((run / "plan.json").read_text())
         (run / "plan.json").write_text(json.dumps({**plan, "commits": {"org/base": "01", "datasets/org/pairs": "02"}}))
@@ -150,7 +150,8 @@ class Reports(ReportRuns):
             self.assertIn(part, page.text)
 
     def test_contrast(self):
-        """WCAG: text at least 4.5 to 1 against page and boxes, curves 3 to 1; light and dark."""
+        """WCAG requires contrasts of 4.5 to 1 for text on page and boxes, and of 3 to 1 for curves, in light and
+        dark."""
         self.make_run("colours")
         style = "".join(self.report("colours").code["style"])
         themes = [dict(re.findall(r"--(\w+): (#\w+)", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL)]
@@ -188,7 +189,7 @@ class Reports(ReportRuns):
         for runs in (["one"], ["one", "two"]):
             refused = self.dpo("report", *runs, "--output", "pairs.jsonl", status=1)
             self.assertIn("pairs.jsonl exists; choose another path, or remove it", refused.stderr)
-            self.report(*runs, "--output", "both.html")  # a page is written again
+            self.report(*runs, "--output", "both.html")  # an existing page is replaced
         self.assertEqual(data.read_text(), "{}\n")
         self.assertIn("9 runs given, but a page compares at most 8", self.dpo("report", *["one"] * 9, status=1).stderr)
 

@@ -1,7 +1,7 @@
-"""A run that is killed again and again, also while it saves, ends with the same weights as one that was never killed.
+"""A run that is killed again and again, also while it saves, ends with the weights of a run that was never killed.
 
-Also: a signal stops a run cleanly, a damaged checkpoint and another configuration are refused, and two runs of one seed
-are equal.
+Also: a signal stops a run cleanly, a damaged checkpoint and another configuration are rejected, and two runs of one
+seed are equal.
 """
 
 import json
@@ -36,9 +36,10 @@ class Resume(TinyRuns):
         return log.read_text().splitlines()[-1]
 
     def test_killed_many_times(self):
-        """While it starts, trains and saves, in turn; together fewer updates than the run has."""
+        """Kills come while the run starts, trains and saves, in turn. Together they leave it fewer updates than the run
+        has."""
         run, draw, hit = self.folder / "killed", random.Random(11), []
-        moments = [("*", 30), (METRICS, 16), ("* */step-*.tmp.*", 60)]  # and up to which change
+        moments = [("*", 30), (METRICS, 16), ("* */step-*.tmp.*", 60)]  # (match, highest number of a change to kill at)
         for i in range(KILLS):
             match, most = moments[i % len(moments)]
             hit.append(self.killed(run, draw.randint(1, most), match))
@@ -61,7 +62,8 @@ class Resume(TinyRuns):
         self.assertEqual(self.weights(run), self.weights(self.whole))
 
     def long_samples(self, run, stop_at, *words):
-        """What a run says that gets a signal at such a line. The end of its texts is one of 20,000 tokens."""
+        """Sends a signal when the run prints this line. Returns the output. The last of its samples would have 20,000
+        tokens."""
         source, model = self.folder / "long", self.folder / "long-model"
         if not model.exists():
             source.mkdir()
@@ -74,14 +76,15 @@ class Resume(TinyRuns):
         said = ""
         with process.stderr as lines:
             for line in lines:
-                if line.startswith(stop_at) and stop_at not in said:  # once, since a second signal would end it at once
+                if line.startswith(stop_at) and stop_at not in said:  # a second signal would end it at once
                     process.send_signal(signal.SIGINT)
                 said += line
         self.assertEqual(process.wait(), STOPPED, said)
         return said
 
     def test_a_signal_while_the_reference_samples(self):
-        """A cached reference is sampled from before the first update, so there is nothing to save; a live one after it."""
+        """Samples of a cached reference come before the first update, so there is nothing to save. Those of a live one
+        come after it."""
         said = self.long_samples(self.folder / "long-cached", "sampling from the reference: ", "reference=cached")
         self.assertIn("stopped by a signal while sampling from the reference", said)
         run = self.folder / "long-run"
@@ -90,7 +93,7 @@ class Resume(TinyRuns):
         self.assertEqual((run / "LATEST").readlink().name, "step-4")
 
     def test_a_signal_while_the_policy_samples(self):
-        """The evaluation is abandoned, and nothing is trained before the run ends."""
+        """The run abandons the evaluation and ends without more updates."""
         run = self.folder / "long-policy"
         said = self.long_samples(run, "sampling: ", "loss=simpo", "do_first_eval=false")
         self.assertIn("stopped by a signal after update 10 of", said)
@@ -98,7 +101,8 @@ class Resume(TinyRuns):
         self.assertEqual(self.evaluations(run), [])
 
     def test_a_lost_terminal_and_lost_output(self):
-        """SIGHUP saves, unless nohup has it ignored; a run goes on if nobody reads what it prints, or if it cannot be stored."""
+        """SIGHUP saves and ends a run, unless nohup ignores it. A run goes on if its output is not read or cannot be
+        stored."""
         for ignored, status in ((False, STOPPED), (True, 0)):
             run = self.folder / f"hangup-{ignored}"
             prepare = (lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None
@@ -118,13 +122,14 @@ class Resume(TinyRuns):
             told = subprocess.run([PROGRAM, "config", "lr"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual(told.returncode, 1)
         self.assertIn("cannot write all of the output (No space left on device)", told.stderr)
-        closed = self.folder / "closed"  # no file takes the place of stderr
+        closed = self.folder / "closed"  # no other file gets stderr's descriptor
         command = " ".join(f"'{word}'" for word in self.train_command(closed, "n_examples=40"))
         self.assertEqual(subprocess.run(["sh", "-c", command + " <&- >&- 2>&-"]).returncode, 0)
         self.assertTrue(all("examples/s" not in (closed / name).read_text() for name in ("config.yaml", "plan.json", "metrics.jsonl")))
 
     def test_small_optimizer_states(self):
-        """State in bfloat16 and in 8 bits learns as float32 does, and is resumed to the bit, but not as another one."""
+        """Optimizer state in bfloat16 or 8 bits learns like float32. It resumes bit for bit, but only in the same
+        dtype."""
         last, few = {}, self.folder / "few.jsonl"
         make_data(few, 32)
         for state in ("float32", "bfloat16", "8bit"):
@@ -147,7 +152,7 @@ class Resume(TinyRuns):
             self.assertAlmostEqual(last[state], last["float32"], delta=0.003)
 
     def test_float32_weights_over_bfloat16(self):
-        """A checkpoint has all 32 bits of them, and a run that was stopped ends as one that was not."""
+        """A checkpoint has all 32 bits of the weights, and a run that was stopped ends like one that was not."""
         words = ["model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", "n_examples=400"]
         whole, run = self.folder / "whole-mixed", self.folder / "stopped-mixed"
         self.check(self.train(whole, *words))
@@ -159,7 +164,8 @@ class Resume(TinyRuns):
         self.assertLess(low.count(0), len(low) / 50)
 
     def test_without_clipping(self):
-        """Gradients that are freed block by block: the weights of a run that keeps them and never clips, also when resumed."""
+        """Without clipping, gradients are freed block by block. The weights equal those of a run that keeps gradients
+        and never clips, also when resumed."""
         words = ["model.fsdp_policy_mp=bfloat16", "optimizer=AdamW", "n_examples=400"]
         kept, run = self.folder / "never-clipped", self.folder / "unclipped"
         self.check(self.train(kept, *words, "max_grad_norm=1e30"))
@@ -172,15 +178,16 @@ class Resume(TinyRuns):
 
     def test_a_signal_near_an_evaluation_loses_none(self):
         run = self.folder / "evaluated"
-        for line in (11, 12):  # of update 10, after which an evaluation is due; of the evaluation after update 20
+        for line in (11, 12):  # line 11 is update 10, before an evaluation; line 12 is the evaluation after update 20
             self.stop_at(run, line, "resume=auto")
         self.check(self.train(run, f"resume={run}"))
         self.assertEqual(self.evaluations(run), self.evaluations(self.whole))
 
     def test_a_checkpoint_between_evaluations_goes_on(self):
-        """Saved after 28, 56, ... examples and evaluated after 40, 80, ...: killed after a save, it evaluates as usual."""
+        """The run saves after 28, 56, ... examples and evaluates after 40, 80, ... Killed after a save, it evaluates as
+        usual."""
         run = self.folder / "between"
-        for line in (19, 16):  # of update 17, after two saves and an evaluation; later
+        for line in (19, 16):  # line 19 is update 17, after two saves and an evaluation; line 16 comes later
             done = self.signalled(run, signal.SIGKILL, line, "resume=auto", "save_every=28")
             self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
             self.assertTrue((run / "LATEST").exists())
@@ -198,7 +205,8 @@ class Resume(TinyRuns):
         self.assertEqual(self.evaluations(run), [])
 
     def test_many_metrics_take_no_memory(self):
-        """A run that has logged 60 MB before its checkpoint is resumed in the memory of one that has logged nothing, and keeps all of it."""
+        """A run that has logged 60 MB before its checkpoint needs no more memory to resume than one without logs, and
+        keeps all of it."""
         run = self.folder / "logged"
         process = subprocess.Popen(self.train_command(run), stderr=subprocess.PIPE, text=True)
         with process.stderr as lines:

@@ -1,6 +1,5 @@
-"""What a run does besides updates: cached reference scores, which checkpoints are kept, samples, warnings about its metrics,
-and what it prints and keeps when training or the disk fails.
-"""
+"""Parts of a run apart from updates: cached reference scores, kept checkpoints, samples, warnings about metrics, and
+its output and files when training or the disk fails."""
 
 import json
 import math
@@ -17,7 +16,7 @@ from tiny_run import PROGRAM, TRAINING_FAILED, TinyRuns, main, make_data
 
 
 def files_of_at_most(size):
-    """For a process whose files cannot grow beyond a size: a write then fails, as on a full disk."""
+    """Returns a function that limits the size of a process's files. A write beyond it then fails, as on a full disk."""
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -29,7 +28,7 @@ class Run(TinyRuns):
         return self.train(run, "n_examples=160", *more, **options)
 
     def test_kto_cuts_a_response_behind_a_foreign_prompt(self):
-        """A long prompt and the long response of another pair are together longer than the model's context."""
+        """A long prompt and the long response of another pair together exceed the model's context."""
         data = self.folder / "uneven.jsonl"
         letter = lambda i: chr(0x100 + i)
         with open(data, "w") as lines:
@@ -41,11 +40,12 @@ class Run(TinyRuns):
                               "n_examples=16", "eval_every=8"))
 
     def test_how_a_batch_is_divided_changes_rounding_alone(self):
-        """64 at once, 8 times about 8, and 5 parts that cannot be equal: divided by tokens, not by number."""
+        """The batch is computed at once, in 8 parts, or in 5 parts that cannot be equal. Parts are balanced by
+        tokens."""
         runs = []
         for parts in (1, 8, 5):
             run = self.folder / f"parts-{parts}"
-            batch = 64 if parts != 5 else 65  # the configuration wants parts of equal number
+            batch = 64 if parts != 5 else 65  # the configuration requires parts of equal size
             self.check(self.train(run, f"batch_size={batch}", f"gradient_accumulation_steps={parts}", "n_examples=640",
                                   "eval_every=650"))
             runs.append([line for line in self.metrics(run) if "grad_norm" in line])
@@ -83,12 +83,12 @@ class Run(TinyRuns):
         first = self.short(cached, "reference=cached")
         self.check(first)
         self.assertIn("reference scores: saved in", first.stderr)
-        self.assertEqual(self.weights(cached), self.weights(live))  # the same batches, so the same bits
+        self.assertEqual(self.weights(cached), self.weights(live))  # equal bits, since the batches are equal
         second = self.short(again, "reference=cached")
         self.check(second)
-        self.assertEqual(second.stderr.count("reference scores: read from"), 2)  # training and evaluation
+        self.assertEqual(second.stderr.count("reference scores: read from"), 2)  # for training and evaluation
         self.assertEqual(self.weights(again), self.weights(live))
-        # Other batches of the same examples use the same file, and training on more adds what is missing.
+        # Other batches of the same examples use the same file, and training on more examples adds missing scores.
         more = self.train(other, "reference=cached", "batch_size=8", "n_epochs=2", "n_examples=null")
         self.check(more)
         self.assertEqual(more.stderr.count("reference scores: saved in"), 1)
@@ -118,7 +118,8 @@ class Run(TinyRuns):
         self.assertEqual({path.name for path in run.glob("step-*")}, {f"step-{int(before)}", f"step-{newest}", best})
 
     def test_save_every_saves_by_itself(self):
-        """Evaluated at 40, 80, 120, 160, saved at 60, 120, both at the end; the weights are those of any other interval."""
+        """The run evaluates at 40, 80, 120, 160, saves at 60, 120, and does both at the end. Its weights do not depend
+        on the interval."""
         often, usual = self.folder / "saved-often", self.folder / "saved-usual"
         self.check(self.short(often, "save_every=60", "n_examples=176"))
         self.check(self.short(usual, "n_examples=176"))
@@ -135,14 +136,14 @@ class Run(TinyRuns):
         run = self.folder / "best-saved"
         self.check(self.short(run, "save_every=80", "best_metric=loss/eval", "keep_last=1", "n_examples=360"))
         evaluations = {int(line["counters/examples"]): line["loss/eval"] for line in self.metrics(run) if "loss/eval" in line}
-        saved = [80, 160, 240, 320, 360]  # the last is evaluated and saved because it is the end
+        saved = [80, 160, 240, 320, 360]  # the last is evaluated and saved at the end
         self.assertEqual(os.readlink(run / "BEST"), f"step-{min(saved, key=evaluations.get)}")
         uneven = self.short(self.folder / "save-uneven", "save_every=60", "best_metric=loss/eval")
         self.assertEqual(uneven.returncode, 1)
         self.assertIn("save_every=60 must be a multiple of eval_every=40", " ".join(uneven.stderr.split()))
 
     def test_evaluation_can_be_switched_off(self):
-        """Then there need not be any test data, and training is the same."""
+        """Without evaluation no test data is needed, and training is the same."""
         off, on, every = (self.folder / name for name in ("eval-off", "eval-on", "eval-off-saved"))
         done = self.short(off, "eval_every=null", "sample_during_eval=true", "reference=cached")
         self.check(done)
@@ -155,13 +156,13 @@ class Run(TinyRuns):
         no_test_data = ("eval_every=null", "data.test_share=0", "save_every=80")
         self.check(self.short(every, *no_test_data))
         self.assertEqual({path.name for path in every.glob("step-*")}, {"step-80", "step-160"})
-        self.assertEqual(self.short(self.folder / "untested", "data.test_share=0").returncode, 1)  # none to evaluate on
+        self.assertEqual(self.short(self.folder / "untested", "data.test_share=0").returncode, 1)  # no test data
         best = self.short(self.folder / "unevaluated", "eval_every=null", "best_metric=loss/eval")
         self.assertEqual(best.returncode, 1)
         self.assertIn("eval_every=null turns evaluation off", " ".join(best.stderr.split()))
 
     def test_each_held_out_example_counts_once(self):
-        """20 examples for testing, evaluated in batches of at most 8: neither 24 nor the first twice; also if only some are asked for."""
+        """All 20 test examples count once in batches of at most 8: not 24, and none twice. Fewer may be requested."""
         data = self.folder / "held-out"
         data.mkdir()
         make_data(data / "train.jsonl", 16)
@@ -191,20 +192,20 @@ class Run(TinyRuns):
         run = self.folder / "samples"
         self.check(self.short(run, "sample_during_eval=true", "n_eval_model_samples=2", "eval_every=80"))
         files = sorted(path.name for path in (run / "samples").iterdir())
-        self.assertEqual(files, ["step-160.jsonl", "step-4.jsonl", "step-80.jsonl"])  # the first come after the first update
+        self.assertEqual(files, ["step-160.jsonl", "step-4.jsonl", "step-80.jsonl"])  # first after the first update
         first, last = ([json.loads(line) for line in (run / "samples" / f"step-{step}.jsonl").read_text().splitlines()] for step in (4, 160))
         self.assertEqual(len(first), 2)
         for line in first:
             self.assertEqual(list(line), ["prompt", "policy", "policy_tokens", "policy_ended", "reference"])
             self.assertTrue(line["policy"] and line["reference"])
         self.assertEqual([line["reference"] for line in first], [line["reference"] for line in last])
-        given = self.folder / "samples-given"  # a cached reference, sampled before the first update, writes the same
+        given = self.folder / "samples-given"  # a cached reference, sampled before the first update, gives the same
         self.check(self.short(given, "sample_during_eval=true", "n_eval_model_samples=2", "eval_every=80", "reference=cached"))
         for name in files:
             self.assertEqual((given / "samples" / name).read_text(), (run / "samples" / name).read_text())
 
     def test_samples_that_nobody_asked_for_are_few_and_short(self):
-        """Whatever the clock says, training is the same; a text of more than 64 tokens is cut, and its line says so."""
+        """Training does not depend on the clock. A text of more than 64 tokens is cut, and its line records that."""
         run, plain = self.folder / "samples-auto", self.folder / "samples-none"
         more = ("max_length=500", "max_prompt_length=16", "n_eval_examples=4", "n_examples=1600")
         self.check(self.short(run, "sample_during_eval=auto", *more))
@@ -267,7 +268,7 @@ class Run(TinyRuns):
 
     def test_a_full_disk_for_metrics_stops_nothing(self):
         run = self.folder / "unlogged"
-        self.check(self.short(self.folder / "logged"))  # leaves the tokens in their cache
+        self.check(self.short(self.folder / "logged"))  # leaves tokens in the cache
         done = self.short(run, "debug=true", preexec_fn=files_of_at_most(15_000))
         self.check(done)
         self.assertEqual(done.stderr.count("training continues; log, metrics"), 1)

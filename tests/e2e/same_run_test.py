@@ -1,4 +1,4 @@
-"""A run is resumed, and scores are used again, only with the model that they are of: its weights and its config.json."""
+"""Resuming and reusing scores require the model that they come from: its weights and its config.json."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ LORA = ["adapter=lora", "adapter.r=4"]
 
 
 def forget(checkpoint, forgotten):
-    """Rewrites a checkpoint as an earlier version would have written it: without some entries of its identity."""
+    """Rewrites a checkpoint as an earlier version would have written it, without some entries of its identity."""
     state = checkpoint / "state" / "run.json"
     value = json.loads(state.read_text())
     value["identity"] = {key: text for key, text in value["identity"].items() if not forgotten(key)}
@@ -63,20 +63,20 @@ class SameRun(TinyRuns):
                 self.change()
                 self.check(self.short(self.run, *words))
                 self.change(use_parallel_residual=False)
-                if words == ["loss=sft"]:  # continues its own checkpoint, which has its config.json
+                if words == ["loss=sft"]:  # it continues its own checkpoint, which has its config.json
                     self.check(self.short(self.run, f"resume={self.run}", "n_examples=16", *words))
                     continue
                 self.assertIn("use_parallel_residual was true, is false. To continue the run,", self.refused(*words))
                 self.change(rotary_emb_base=500000, layer_norm_eps=1e-3)
                 self.assertIn("config.json is not that of", said := self.refused(*words))
                 self.assertIn("norm_eps was 1e-05, is 0.001; rope_theta was 10000, is 500000", said)
-                self.change(torch_dtype="float32", initializer_range=0.5)  # in another order too
+                self.change(torch_dtype="float32", initializer_range=0.5)  # also in another order of keys
                 done = self.short(self.run, f"resume={self.run}", "n_examples=16", *words)
                 self.check(done)
                 self.assertNotIn("older dpo", done.stderr)
 
     def test_checkpoints_of_earlier_versions_are_resumed(self):
-        """One of a whole model has its config.json; that of an adapter is accepted with a note."""
+        """The checkpoint of a whole model has its config.json. That of an adapter is accepted with a note."""
         new = lambda key: key.startswith("config.json: ") or key in ("fsdp_reduce_dtype", "prompts of the training data")
         for words in ([], LORA):
             with self.subTest(words):
@@ -134,7 +134,7 @@ class SameRun(TinyRuns):
                 file.write_bytes(damaged)
                 for source in (f"model.archive={self.run / 'step-8'}", f"model.name_or_path={self.run / 'step-8'}"):
                     if "name_or_path" in source and words:
-                        continue  # an adapter is no model
+                        continue  # an adapter is not a model
                     done = self.short(self.folder / "not-started", source, *words)
                     self.assertEqual(done.returncode, 1, done.stderr)
                     self.assertIn(f"{name} is damaged: its SHA-256 is not the one in", done.stderr)

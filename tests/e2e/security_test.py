@@ -1,4 +1,4 @@
-"""SECURITY.md names a test for everything that it says others cannot do: they must exist."""
+"""SECURITY.md names a test for everything that it says others cannot do. All of these tests must exist."""
 
 import os
 import re
@@ -10,7 +10,7 @@ TESTS = SOURCE / "tests"
 
 
 def known_tests():
-    """All names in the page's notation."""
+    """Returns all test names in the page's notation."""
     names = set()
     for file in (TESTS / "unit").rglob("*.cpp"):
         names |= {f"{group}.{test}" for group, test in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", file.read_text(), re.MULTILINE)}

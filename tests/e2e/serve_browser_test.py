@@ -1,4 +1,5 @@
-"""The page of dpo serve in a browser: live curves, comparison, filters, links, hostile text, phone width, keyboard, light and dark.
+"""Opens the page of dpo serve in a browser: live curves, comparison, filters, links, hostile text, phone width,
+keyboard, light and dark.
 
 Screenshots are kept in serve-screenshots, next to the program.
 """
@@ -16,7 +17,7 @@ from serve_server import ServedRuns, skip_without_server
 from tiny_run import HANGS, PROGRAM
 
 SCREENSHOTS = Path(PROGRAM).parent / "serve-screenshots"
-# How many points of a chart are drawn, by its title.
+# Number of drawn points of a chart, by its title.
 POINTS = "Object.fromEntries(charts.map((chart) => [chart.title, chart.plot.data[0].length]))"
 
 
@@ -30,7 +31,8 @@ class Browser(ServedRuns):
         cls.addClassCleanup(cls.browser.close)
 
     def open(self, server, fragment="", width=DESKTOP, expected=None, **options):
-        """The page in a new tab. Console messages (but `expected`), dialogs and requests to other hosts are failures at the end."""
+        """Opens the page in a new tab. Console messages (but `expected`), dialogs and requests to other hosts fail the
+        test at its end."""
         context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
         self.addCleanup(context.close)
         context.set_default_timeout(SLOW)
@@ -46,7 +48,8 @@ class Browser(ServedRuns):
         return page
 
     def wait(self, page, condition):
-        """Until it holds. Playwright's own wait_for_function evaluates strings in the page, which its policy forbids."""
+        """Waits until the condition holds. Playwright's wait_for_function evaluates strings in the page, which its
+        policy forbids."""
         end = time.monotonic() + HANGS
         while not page.evaluate(condition):
             self.assertLess(time.monotonic(), end, condition)
@@ -72,14 +75,14 @@ class Browser(ServedRuns):
         self.wait(page, "document.querySelector('#runs td:nth-child(5)').textContent === '0.125'")
         (run / "log.txt").write_text(f"{TIME}run folder x\n{TIME}done: 12 updates\n")
         self.wait(page, "document.querySelector('#runs .status').textContent === 'finished'")
-        self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), height)  # nothing moved
+        self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), height)  # the page has kept its height
         page.screenshot(path=SCREENSHOTS / "live.png", full_page=True)
         canvas = page.locator("figure.chart canvas").first
         colours = canvas.evaluate("(c) => new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size")
-        self.assertGreater(colours, 5)  # something is drawn
+        self.assertGreater(colours, 5)  # the chart is not empty
 
     def test_a_folder_without_runs(self):
-        """It says so, and shows the first run as soon as there is one."""
+        """The page reports that there is no run, and shows the first run as soon as it appears."""
         page = self.open(self.serve())
         page.wait_for_selector("#no-runs:not([hidden])")
         self.make_run("first")
@@ -217,7 +220,7 @@ class Browser(ServedRuns):
         self.assertEqual(prompt.locator("p").count(), 1)
         page.locator("#samples .quote button").click()
         self.wait(page, "document.querySelectorAll('#samples .quote div')[0].children.length === 2")
-        # A prompt to try is a message, unless the viewer or the run says otherwise.
+        # A prompt to try is sent as a message, unless the viewer or the run chooses otherwise.
         page.locator("#tab-try").click()
         self.assertTrue(page.locator("#try-chat").is_checked())
         page.locator("#try-chat").uncheck()
@@ -243,7 +246,7 @@ class Browser(ServedRuns):
         self.assertEqual(page.evaluate("charts.map((chart) => chart.plot.axes[0].label)"), ["training examples"] * 9)
 
     def test_a_tab_changes_what_is_on_the_screen(self):
-        """Below a long list of runs too, at every width."""
+        """The tab's content is on the screen at every width, also below a long list of runs."""
         for i in range(12):
             self.make_run(f"run{i:02}")
         server = self.serve()
@@ -313,7 +316,7 @@ class Browser(ServedRuns):
         self.wait(page, "document.getElementById('try-state').textContent === 'the run has no checkpoint yet\\n'")
 
     def test_a_long_run(self):
-        """How long 10,000 evaluations of 1,000 pairs take to open is printed."""
+        """The test prints how long a page of 10,000 evaluations of 1,000 pairs takes to open."""
         self.make_long_run()
         server = self.serve()
         page = self.open(server)

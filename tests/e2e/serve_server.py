@@ -1,4 +1,4 @@
-"""What tests of dpo serve share: run folders, the server as a process, and a plain HTTP client."""
+"""Helpers of tests of dpo serve: run folders, the server as a process, and a plain HTTP client."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ def skip_without_server():
 
 
 class Server:
-    """dpo serve as a process; `address` is what it printed."""
+    """Runs dpo serve as a process. `address` is the one that it printed."""
 
     def __init__(self, *arguments, cwd):
         self.process = subprocess.Popen([PROGRAM, "serve", "--port", "0", *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE,
@@ -36,7 +36,7 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
     def ask(self, path, method="GET", body=None, **headers):
-        """Status, headers and text of an answer; the path is sent as it is."""
+        """Returns status, headers and text of an answer. The path is sent unchanged."""
         connection = self.connect()
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         length = {} if body is None else {"Content-Length": str(len(body.encode()))}
@@ -56,7 +56,7 @@ class Server:
         return json.loads(text)
 
     def bytes_read(self):
-        """From files and connections since it was started."""
+        """Returns the bytes that the server has read from files and connections since it started."""
         return self.number_in("io", "rchar")
 
     def most_memory(self):
@@ -66,7 +66,7 @@ class Server:
         return int(re.search(rf"{name}:\s+(\d+)", Path(f"/proc/{self.process.pid}/{file}").read_text())[1])
 
     def stop(self):
-        """Ctrl-C; returns the exit status."""
+        """Sends Ctrl-C. Returns the exit status."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -77,7 +77,7 @@ class Server:
 
 
 class Events:
-    """The events of a server, one after the other."""
+    """Reads the events of a server one after the other."""
 
     def __init__(self, server, runs):
         self.connection = server.connect()
@@ -85,7 +85,7 @@ class Events:
         self.answer = self.connection.getresponse()
 
     def next(self, name):
-        """The data of the next event of this name."""
+        """Returns the data of the next event of this name."""
         kind, end = None, time.monotonic() + HANGS
         while line := self.answer.readline():
             if time.monotonic() > end:

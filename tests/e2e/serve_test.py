@@ -1,4 +1,5 @@
-"""dpo serve, by a plain HTTP client: runs and their status, live events, examples, and what hostile requests get."""
+"""Tests dpo serve with a plain HTTP client: runs and their status, live events, examples, and answers to hostile
+requests."""
 
 import contextlib
 import json
@@ -37,7 +38,7 @@ class Serve(ServedRuns):
         self.assertIn(["loss.beta", "0.1"], view["settings"])
         for secret in ("secret_name", str(self.folder)):
             self.assertNotIn(secret, json.dumps([view, runs]))
-        # A run that starts later is found, and one that is removed is forgotten.
+        # A run that starts later appears, and one that is removed disappears.
         self.make_run("later")
         shutil.rmtree(failed)
         events = Events(server, [])
@@ -67,14 +68,14 @@ class Serve(ServedRuns):
         events.close()
 
     def test_only_new_lines_are_read(self):
-        """What was read is never read again: a change of old lines, in place, has no effect."""
+        """The server never reads old lines again, so changing them in place has no effect."""
         run = self.make_run("run")
         server = self.serve()
         events = Events(server, [self.id_of(server, "run")])
         events.next("points")
         text = (run / "metrics.jsonl").read_text()
         with open(run / "metrics.jsonl", "r+") as metrics:
-            metrics.write("#" * 20)  # in the first line
+            metrics.write("#" * 20)  # overwrites the first line
             metrics.seek(len(text))
             metrics.write('{"grad_norm": 7, "counters/examples": 999}\n')
         self.assertEqual(events.next("points")["metrics"], {"grad_norm": [[999], [7]]})
@@ -113,10 +114,10 @@ class Serve(ServedRuns):
             self.assertEqual(self.raw(server, text), 400, text)
         for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "POST"):
             self.assertEqual(server.ask("/api/runs", method)[0], 405, method)
-        self.assertEqual(server.json("/api/runs")[0]["name"], "run")  # it is still there
+        self.assertEqual(server.json("/api/runs")[0]["name"], "run")  # the server still answers
 
     def raw(self, server, text):
-        """The status of an answer to these bytes."""
+        """Sends these bytes. Returns the status of the answer."""
         connection = server.connect()
         connection.connect()
         connection.sock.sendall(text.encode("latin-1"))
@@ -125,7 +126,8 @@ class Serve(ServedRuns):
         return int(answer.split()[1]) if answer else None
 
     def test_a_body_is_not_a_request(self):
-        """Another web site may send any body: it must not be taken for the next request, with headers as the page has."""
+        """Another web site may send any body. The server must not take it for the next request, with the page's
+        headers."""
         server = self.serve()
         body = f"POST /api/try HTTP/1.1\r\nHost: {server.host}\r\nOrigin: http://{server.host}\r\nContent-Length: 2\r\n\r\n{{}}"
         for path in ("/", "/api/try", "/nowhere"):
@@ -134,7 +136,7 @@ class Serve(ServedRuns):
             connection.sock.sendall(f"POST {path} HTTP/1.1\r\nHost: {server.host}\r\nOrigin: http://evil.example\r\n"
                                     f"Content-Length: {len(body)}\r\n\r\n".encode())
             text = connection.sock.recv(10_000)
-            with contextlib.suppress(OSError):  # the server may have closed it
+            with contextlib.suppress(OSError):  # the server may have closed the connection
                 connection.sock.sendall(body.encode())
                 while part := connection.sock.recv(10_000):
                     text += part
@@ -143,7 +145,7 @@ class Serve(ServedRuns):
             self.assertEqual(text.count(b"HTTP/1.1 "), 1, text)
 
     def test_hosts(self):
-        """A web site that lets its own name point to this machine gets nothing."""
+        """A web site whose name resolves to this machine gets no data."""
         self.make_run("run")
         server = self.serve()
         port = server.host.split(":")[1]
@@ -245,7 +247,7 @@ class Serve(ServedRuns):
         self.assertEqual((server.stop(), server.errors), (0, ""))
 
     def test_a_long_run(self):
-        """10,000 evaluations of 1,000 pairs: what a viewer gets is small, and the server reads the metrics once."""
+        """A viewer of 10,000 evaluations of 1,000 pairs gets little data, and the server reads the metrics once."""
         metrics = (self.make_long_run() / "metrics.jsonl").stat().st_size
         server = self.serve()
         identifier = self.id_of(server, "long")
@@ -265,7 +267,7 @@ class Serve(ServedRuns):
         self.assertLess(len(json.dumps(view)), 300_000)
 
     def test_many_updates_are_read_once_and_not_kept(self):
-        """Whoever asks second costs the server no reading, and none a memory of the size of the files."""
+        """Later viewers cause no reading, and no viewer makes the server hold a file in memory."""
         run = self.make_run("updates")
         rest = "".join(f', "metric_{i}": {i}.123456' for i in range(24))
         with open(run / "metrics.jsonl", "a") as metrics:
@@ -305,7 +307,7 @@ class Serve(ServedRuns):
         self.assertGreater(len(server.json(base + "/examples?only=1")["examples"][0]["prompt"]["turns"][0]["text"]), 1_000_000)
 
     def test_many_viewers(self):
-        """Each has a stream; more than the server has room for are refused, and it still answers."""
+        """Each viewer has a stream. The server rejects more streams than it has room for, and still answers."""
         self.make_run("run")
         server = self.serve()
         streams = [Events(server, []) for _ in range(45)]
@@ -334,7 +336,7 @@ class Serve(ServedRuns):
 
 @unittest.skipUnless(Path(PROGRAM + "-engine").exists(), "built without LibTorch")
 class RealRun(TinyRuns):
-    """A run of this program, followed while it trains; then its models answer."""
+    """Follows a run of this program while it trains, then asks its models."""
 
     def test_a_run_is_followed_and_its_models_answer(self):
         run = self.folder / "followed/run"
@@ -379,7 +381,7 @@ class RealRun(TinyRuns):
             self.assertEqual((status, json.loads(text.splitlines()[-1])), (200, {"done": True}), text)
 
     def test_a_run_on_conversations_answers_messages(self):
-        """Both models with the run's template, which the one that the run started from does not have."""
+        """Both models use the run's template, which the model it started from does not have."""
         template = self.folder / "template.jinja"
         template.write_text("{% for m in messages %}{% if m.content == 'Ā' + end %}{{ raise_exception('refused by the template') }}{% endif %}"
                             "{{ m.content }}</s>{% endfor %}")
@@ -411,12 +413,12 @@ class RealRun(TinyRuns):
         self.assertEqual(answer.status, 200)
         children = lambda: subprocess.run(["ps", "--no-headers", "-o", "pid", "--ppid", str(server.process.pid)], capture_output=True, text=True).stdout.split()
         child = int(children()[0])
-        while b"sample" not in (words := Path(f"/proc/{child}/cmdline").read_bytes()):  # until it is no longer the server
+        while b"sample" not in (words := Path(f"/proc/{child}/cmdline").read_bytes()):  # waits for exec
             pass
-        os.kill(child, signal.SIGSTOP)  # a model that is never done
-        self.assertIn(b"--prompts=-", words)  # every user of this machine can see them
+        os.kill(child, signal.SIGSTOP)  # keeps the model from finishing
+        self.assertIn(b"--prompts=-", words)  # prompts are not arguments, which every user of this machine can see
         self.assertNotIn("Ā".encode(), words)
-        self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 409)  # one at a time
+        self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 409)  # only one request at a time
         answer.close()
         connection.close()
         self.assertEqual(server.ask("/api/try", "POST", body, Origin=origin)[0], 200)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ./run prints, and does not change, on machines where something is missing: root, apt-get, libraries.
+# Checks that ./run prints advice and changes nothing on machines without root, apt-get or libraries.
 # shellcheck source=tests/e2e/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -12,14 +12,14 @@ run_as_nobody() {
   fi
 }
 
-# script NAME LINE...: a program in the folder of stand-ins.
+# script NAME LINE... writes a program to the folder of stand-ins.
 mkdir "$work/bin"
 script() {
   printf '%s\n' '#!/bin/sh' "${@:2}" >"$work/bin/$1"
   chmod +x "$work/bin/$1"
 }
 
-# No package is installed, and sudo wants a password.
+# These stand-ins say that no package is installed and that sudo needs a password.
 script dpkg-query 'exit 1'
 script sudo 'exit 1'
 script apt-get 'exit 1'
@@ -30,8 +30,8 @@ grep -qF "DPO_DEPS=DIR ./run build" "$work/output" || fail "the message does not
 expect_failure "is not a folder made by ./run deps" env DPO_DEPS=/nowhere "$copy/run" build
 expect_failure "has no lib/libtorch_cpu.so" env LIBTORCH=/nowhere "$copy/run" build
 
-# Every package is installed, and Python lacks a module: sudo is not asked before that is known, and Python never starts
-# in the user's folder, from which it would import.
+# Every package is installed, but Python lacks a module. sudo is not asked before that is known. Python never starts in
+# the user's folder, from which it would import.
 script dpkg-query 'echo installed'
 script sudo "touch '$work/scratch/asked'; exit 1"
 script python3 "[ \"\$1\" = --version ] || [ \"\$PWD\" = / ] || touch '$work/scratch/in-folder'" \
@@ -42,7 +42,7 @@ expect_failure "sudo apt-get install -y --no-install-recommends python3-venv" \
 [[ ! -e $work/scratch/asked-early ]] || fail "sudo was asked when nothing was missing"
 [[ ! -e $work/scratch/in-folder ]] || fail "python3 was started in the user's folder"
 
-# A system without apt-get: what is missing has its own name, and not that of a Debian package.
+# On a system without apt-get, missing parts are named by their own names, not by Debian packages.
 rm -r "${work:?}/bin"
 mkdir "$work/bin"
 for program in /usr/local/bin/* /usr/bin/* /bin/*; do
@@ -56,7 +56,7 @@ ln -sf "$(command -v python3)" "$work/bin/python3"
 expect_failure "not found: ninja." env PATH="$work/bin" "$copy/run" build
 grep -qF "this system's package manager" "$work/output" || fail "the message does not say what to do"
 
-# A GPU and no nvcc: the CUDA part is built all the same. (The programs there are links: never written through.)
+# With a GPU but no nvcc, the CUDA part is still built. The programs there are links, so they are never written through.
 rm -f "$work"/bin/{cmake,nvcc,python3,nvidia-smi}
 script ninja 'exit 1'
 script nvidia-smi 'exit 0'
@@ -67,16 +67,16 @@ touch "$work"/torch/lib/libtorch_{cpu,cuda}.so
 sed -i '/^PATH+=/d' "$copy/run"
 expect_failure "-DDPO_CUDA=ON" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
 ! grep -qF CUDA_COMPILER "$work/output" || fail "it found an nvcc"
-# With one, it is named.
+# If there is an nvcc, its path is passed to CMake.
 script nvcc 'exit 0'
 expect_failure "-DCMAKE_CUDA_COMPILER=$work/bin/nvcc" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
-# A python3 whose torch has no CUDA support is not used on a machine with a GPU.
+# A python3 whose torch has no CUDA support is ignored on a machine with a GPU.
 rm "$work/torch/lib/libtorch_cuda.so"
 script python3 "echo $(sed -n 's/^TORCH_VERSION=//p' "$copy/versions.env") '$work/torch'"
 expect_failure "of python3 has no CUDA support, and this machine has a GPU" env PATH="$work/bin" "$copy/run" build
 ! grep -qF -- "-DLIBTORCH=$work/torch" "$work/output" || fail "it was taken all the same"
 
-# No library is found: one message names all of them.
+# If no library is found, one message names all of them.
 expect_failure "Zstandard (header zstd.h, library zstd; on Debian and Ubuntu: libzstd-dev)" \
   cmake -S "$copy" -B "$work/cmake" -G Ninja -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" \
   -DCMAKE_CXX_COMPILER="$(command -v c++)" -DLIBTORCH= -DPYARROW= '-DCMAKE_IGNORE_PREFIX_PATH=/;/usr;/usr/local'

@@ -1,5 +1,5 @@
-"""Runs with adapter.base_dtype, the frozen matrices in few bits: LoRA over them is LoRA over a model with the same values, which are
-computed here from their published definitions."""
+"""Runs with adapter.base_dtype, whose frozen matrices are quantized. LoRA over them equals LoRA over a model with the
+dequantized values, computed here from the published definitions of the formats."""
 
 import json
 import shutil
@@ -16,12 +16,13 @@ LEVELS = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, 
 
 
 def single(number):
-    """As float32."""
+    """Rounds to float32."""
     return struct.unpack("<f", struct.pack("<f", number))[0]
 
 
 def dynamic_map():
-    """Of 8 bits: for each power of ten from -6 to 0, the middles of 1, 2, 4, ... 64 equal parts of [0.1, 1], and their negatives."""
+    """Returns the 8-bit numbers: for each power of ten from -6 to 0, the middles of 1, 2, 4, ... 64 equal parts of
+    [0.1, 1], and their negatives."""
     numbers = [0.0, 1.0]
     for power in range(7):
         for part in range(2 ** power):
@@ -31,7 +32,8 @@ def dynamic_map():
 
 
 def in_blocks(values, size, numbers):
-    """Of each block the largest absolute value, and for each value the nearest of the numbers, relative to it."""
+    """Returns the largest absolute value of each block and, for each value, the nearest of the numbers relative to
+    it."""
     nearest, scales = [], []
     for begin in range(0, len(values), size):
         block = values[begin:begin + size]
@@ -41,7 +43,7 @@ def in_blocks(values, size, numbers):
 
 
 def nf4(values, _):
-    """Blocks of 64. Their scales, without the mean, have 8 bits in blocks of 256."""
+    """Rounds to NF4 in blocks of 64. Scales have their mean subtracted and 8 bits in blocks of 256."""
     levels, scales = in_blocks(values, 64, LEVELS)
     mean = single(sum(scales) / len(scales))
     relative, nested = in_blocks([single(scale - mean) for scale in scales], 256, dynamic_map())
@@ -50,7 +52,7 @@ def nf4(values, _):
 
 
 def int8(values, columns):
-    """A scale for each row."""
+    """Rounds to int8 with a scale for each row."""
     result = []
     for begin in range(0, len(values), columns):
         row = values[begin:begin + columns]
@@ -60,7 +62,7 @@ def int8(values, columns):
 
 
 def tensors_of(file):
-    """Name, shape, and where the values are in the file's bytes."""
+    """Returns name, shape, and the range of the values in the file's bytes."""
     data = file.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     return [(name, tensor["shape"], *(8 + size + offset for offset in tensor["data_offsets"]))
@@ -87,7 +89,7 @@ class SmallBase(TinyRuns):
         return next(line for line in self.metrics(run) if "grad_norm" in line)["loss/train"]
 
     def rounded_model(self, name, rounded):
-        """The model with the matrices of its layers rounded."""
+        """Saves the model with the matrices of its layers rounded."""
         folder = self.folder / name
         shutil.copytree(self.folder / "model", folder)
         file = folder / "model.safetensors"
@@ -108,8 +110,8 @@ class SmallBase(TinyRuns):
                          [line["loss/train"] for line in self.metrics(plain) if "grad_norm" in line])
 
     def test_nf4_trains_as_over_the_same_values(self):
-        # The map of 8 bits in use differs from its definition in the last bit of some numbers. SGD: optimizers that divide by the
-        # gradient's size turn rounding into full updates.
+        # The 8-bit map in use differs from its definition in the last bit of some numbers. SGD is used because
+        # optimizers that divide by the gradient's size turn rounding into full updates.
         small, plain, other = (self.folder / name for name in ("small-nf4", "plain-nf4", "plain"))
         sgd = [*LORA, "optimizer=SGD", "lr=0.05"]
         self.check(self.train(small, *sgd, "adapter.base_dtype=nf4"))

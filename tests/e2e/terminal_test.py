@@ -1,4 +1,5 @@
-"""What a run shows while it trains: on terminals of several sizes, in a pipe, with --quiet, --verbose, --json-log and NO_COLOR."""
+"""Output of a run while it trains: on terminals of several sizes, in a pipe, with --quiet, --verbose, --json-log and
+NO_COLOR."""
 
 import fcntl
 import json
@@ -20,11 +21,11 @@ LIVE = re.compile(r"\d+(?:/| of )\d+.* left")
 
 
 class Screen:
-    """The rows that a terminal shows, for the few control sequences that a run may use."""
+    """Emulates the rows of a terminal, for the few control sequences that a run may use."""
 
     def __init__(self, columns):
         self.columns, self.rows, self.row, self.column = columns, [""], 0, 0
-        self.wrapped = []  # rows that were full, so that their text continued in the next one
+        self.wrapped = []  # full rows, whose text continued in the next one
 
     def write(self, text):
         for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|.", text, re.DOTALL):
@@ -62,7 +63,7 @@ class Screen:
 
 
 class OnTerminal:
-    """A program whose controlling terminal is a pseudo-terminal."""
+    """Runs a program whose controlling terminal is a pseudo-terminal."""
 
     def __init__(self, command, columns, **variables):
         self.controller, terminal = pty.openpty()
@@ -81,7 +82,7 @@ class OnTerminal:
         os.write(self.controller, text.encode())
 
     def read(self, until=None):
-        """Reads up to a pattern in what is new, or to the end. Returns what is new."""
+        """Reads until a pattern is in the new output, or to the end. Returns the new output."""
         begin = len(self.shown)
         while until is None or not re.search(until, self.shown[begin:]):
             ready, _, _ = select.select([self.controller], [], [], HANGS)
@@ -104,7 +105,7 @@ class OnTerminal:
 
 
 def live_lines(shown):
-    """What was drawn to be replaced: it follows an erased line, and no line break follows it."""
+    """Returns the lines that were drawn to be replaced: each follows an erased line, and no line break follows it."""
     return [line for line in re.findall(r"\r\x1b\[K([^\r\n\x1b]+)(?=\r\x1b|\^C)", shown) if line]
 
 
@@ -115,7 +116,7 @@ class Terminal(TinyRuns):
         return terminal
 
     def check_screen(self, screen):
-        """No live line is left, and none of the run's own lines is wrapped."""
+        """Checks that no live line is left and that none of the run's lines is wrapped."""
         for row in screen.rows:
             self.assertNotRegex(row, LIVE)
             self.assertNotIn("[=", row)
@@ -138,7 +139,7 @@ class Terminal(TinyRuns):
         updates = [line for line in live_lines(terminal.shown) if "loss" in line]
         self.assertRegex(terminal.shown, r"\r\x1b\[Kupdate 0 of 399 \[ +\]   0 %\r")
         self.assertGreater(len(updates), 3)
-        # Redrawn ten times a second, and below each line that is printed.
+        # The live line is drawn at most ten times a second, and again below each printed line.
         self.assertLess(len(updates), 10 * seconds + terminal.shown.count("\n"))
         for line in updates:
             self.assertLessEqual(len(line), 77)
@@ -166,7 +167,7 @@ class Terminal(TinyRuns):
         terminal.resize(80)
         terminal.screen.columns = 80
         widths = lambda: [len(line) for line in live_lines(terminal.shown) if "left" in line]
-        while not widths() or widths()[-1] > 77:  # drawn before
+        while not widths() or widths()[-1] > 77:  # the line was drawn before
             terminal.read(until=LIVE)
         drawn = len(widths())
         while len(widths()) < drawn + 3:
@@ -256,7 +257,7 @@ class Terminal(TinyRuns):
         run = self.folder / "json"
         done, events = self.events(run, "n_examples=160", "best_metric=loss/eval", "max_grad_norm=1e-6", "n_examples=400")
         self.check(done)
-        self.assertIn("\nupdate 100 of 100 ", done.stderr)  # for people, as without it
+        self.assertIn("\nupdate 100 of 100 ", done.stderr)  # the plain text for people, as without the option
         of_kind = lambda kind: [event for event in events if event["event"] == kind]
         self.assertEqual({event["event"] for event in events}, {"start", "update", "evaluation", "warning", "checkpoint", "end"})
         metrics = self.metrics(run)

@@ -1,4 +1,5 @@
-"""What tests of whole runs share: a tiny model, a tiny tokenizer, made-up preferences, and how to train on them."""
+"""Helpers of tests of whole runs: a tiny model, a tiny tokenizer, made-up preferences, and commands to train on
+them."""
 
 import hashlib
 import json
@@ -16,25 +17,25 @@ from pathlib import Path
 PROGRAM = os.environ["DPO_PROGRAM"]
 FAULTS = os.environ.get("DPO_FAULTS")  # the library of faults.cpp; absent without LibTorch
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
-HANGS = 900  # seconds; no step of a test takes as long, also on a machine that is many times slower
+HANGS = 900  # seconds; no step of a test takes this long, also on a machine that is many times slower
 EXAMPLES = 1600
 ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # more than any machine finishes before a test acts
-TRAINING_FAILED, STOPPED = 2, 143  # src/base/exit_status.h
+TRAINING_FAILED, STOPPED = 2, 143  # equal to src/base/exit_status.h
 CONFIG = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 512}
 
 
-METRICS = "write */metrics.jsonl"  # a line of metrics, by the name that faults.cpp gives to changes
+METRICS = "write */metrics.jsonl"  # one line of metrics, in the names that faults.cpp gives to changes
 
 
 def disturbed(folder, kind, at, match="*", log=""):
-    """The environment in which the `at`-th matching change below the folder is disturbed (faults.cpp)."""
+    """Returns the environment in which the `at`-th matching change below the folder is disturbed (faults.cpp)."""
     return os.environ | {"LD_PRELOAD": FAULTS, "DPO_FAULT_UNDER": str(folder), "DPO_FAULT": kind, "DPO_FAULT_AT": str(at),
                          "DPO_FAULT_MATCH": match, "DPO_FAULT_LOG": str(log)}
 
 
 def is_whole(checkpoint):
-    """Returns whether a checkpoint has its marker, and the files that the marker names are undamaged."""
+    """Returns True if a checkpoint has its marker and the files that the marker names are undamaged."""
     marker = checkpoint / "COMPLETE"
     if not marker.exists():
         return False
@@ -44,7 +45,7 @@ def is_whole(checkpoint):
 
 
 def make_tokenizer(folder):
-    """One id for each character of an alphabet."""
+    """Writes a tokenizer with one id for each character of an alphabet."""
     letters = [chr(0x100 + i) for i in range(62)]
     vocabulary = {letter: i + 2 for i, letter in enumerate(letters)} | {"<s>": 0, "</s>": 1}
     added = [{"id": 1, "content": "</s>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
@@ -84,7 +85,8 @@ class TinyRuns(unittest.TestCase):
 
     @classmethod
     def spoilt_model(cls, value=float("nan")):
-        """The model, with a token whose embedding is NaN, or too large: only sequences with that token compute NaN."""
+        """Writes a model with one token whose embedding is NaN, or too large. Only sequences with that token compute
+        NaN."""
         folder = cls.folder / f"spoilt-{value}"
         if folder.exists():
             return folder
@@ -111,17 +113,17 @@ class TinyRuns(unittest.TestCase):
 
     @classmethod
     def train_disturbed(cls, run, words, *fault, log="", **options):
-        """With a fault: its kind, the number of the change, and which changes are counted (see `disturbed`)."""
+        """Trains with a fault: its kind, the number of the change, and which changes are counted (see `disturbed`)."""
         return subprocess.run(cls.train_command(run, *words), env=disturbed(run, *fault, log=log), capture_output=True, text=True,
                               **options)
 
     @classmethod
     def signalled(cls, run, sent, line, *words, **options):
-        """A run that gets a signal when it is about to write its `line`-th line of metrics, from 1."""
+        """Trains a run that gets a signal when it is about to write its `line`-th line of metrics, from 1."""
         return cls.train_disturbed(run, words, f"signal-{int(sent)}", line, METRICS, **options)
 
     def stop_at(self, run, line, *words):
-        """A run that stops at SIGTERM when it is about to write that line of metrics."""
+        """Stops a run with SIGTERM when it is about to write that line of metrics. Checks its exit status."""
         done = self.signalled(run, signal.SIGTERM, line, *words)
         self.assertEqual(done.returncode, STOPPED, done.stderr)
 
@@ -139,7 +141,7 @@ class TinyRuns(unittest.TestCase):
 
     @classmethod
     def updates(cls, run):
-        """The numbers of the updates whose metrics were written."""
+        """Returns the numbers of the updates whose metrics were written."""
         return [line["counters/updates"] for line in cls.metrics(run) if "grad_norm" in line]
 
 

@@ -1,4 +1,4 @@
-"""dpo convert and dpo init: what they reject, and the messages; a failure leaves no files."""
+"""dpo convert and dpo init: the input they reject, and the messages. A failure leaves no files."""
 
 import json
 import os
@@ -68,7 +68,7 @@ class Weights(unittest.TestCase):
         (self.folder / "policy.pt").write_text("mine")
         out = self.folder / "out"
         self.expect_failure(["exists and is not empty; choose another path"], "convert", self.model, self.model)
-        # Refused before anything else is looked at.
+        # An existing output is rejected before anything else is checked.
         self.expect_failure(["exists; choose another path"], "convert", "no/such", self.folder / "policy.pt")
         self.expect_failure(["exists and is not empty"], "init", "no/such", self.model)
         self.expect_failure(["there is no folder"], "convert", self.model, out / "deeper")
@@ -127,7 +127,7 @@ class Weights(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
 
         for out in ("out", "out.pt"):
-            # The limit's signal stays ignored, as Python has it, so that writing fails as on a full disk.
+            # Python keeps the limit's signal ignored, so writing fails as on a full disk.
             self.expect_failure(["writing ", "File too large"], "convert", larger, self.folder / out, preexec_fn=limit,
                                 restore_signals=False)
         shards = dpo("convert", larger, self.folder / "shards", "--shard-size", size // 3, preexec_fn=limit,
@@ -137,7 +137,7 @@ class Weights(unittest.TestCase):
     def test_a_signal(self) -> None:
         before = sorted(self.folder.rglob("*"))
         for kind in (signal.SIGTERM, signal.SIGINT):
-            for at in (1, 3):  # while this write begins
+            for at in (1, 3):  # the signal comes while this write begins
                 fault = disturbed(self.folder / "out.tmp.", f"signal-{int(kind)}", at, "write */model.safetensors")
                 answer = dpo("convert", self.model, self.folder / "out", env=fault)
                 self.assertEqual(answer.returncode, 143, answer.stderr)

@@ -16,10 +16,11 @@ namespace {
 thread_local bool counting = false;
 thread_local std::ptrdiff_t held = 0, most = 0;
 
-// More is a number that an input claims. Only our own code is held to it: Arrow has a pool, on malloc.
+// A larger allocation can only come from a number that an input claims. Only our own code is limited: Arrow
+// has its own pool, on malloc.
 constexpr std::size_t kMostAtOnce = std::size_t{4} << 30;
 
-// Not inlined, these two: g++ would see malloc without its free, or the other way round, and warn.
+// These two are not inlined, since g++ would see malloc without its free, or the reverse, and warn.
 [[gnu::noinline]] void* allocate(std::size_t size) {
   if (size > kMostAtOnce) {
     std::fprintf(stderr, "memory: one allocation of %zu bytes\n", size);

@@ -1,4 +1,4 @@
-// An input is a template. It is refused with a position, or it renders a conversation within its limits to
+// An input is a template. It is rejected with a position, or renders a conversation within its limits to
 // valid UTF-8, twice to the same text.
 #include "allocations.h"
 #include "base/utf8.h"
@@ -21,7 +21,7 @@ bool try_input(std::string_view input) {
   constexpr jinja::Limits kLimits{.steps = 20000, .bytes = 4 << 20, .output = 1 << 20};
   try {
     const jinja::Template parsed{std::string(input)};
-    // Texts are copied and grow by doubling, so more is held than the values' own bytes.
+    // Texts are copied and grow by doubling, so rendering holds more than the values' own bytes.
     constexpr std::size_t kMostHeld = 8 * (kLimits.bytes + kLimits.output);
     const AllocationCount allocations;
     const jinja::Rendered rendered = parsed.render(kInput.dict(), kLimits);

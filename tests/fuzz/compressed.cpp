@@ -1,5 +1,5 @@
-// An input is a gzip or zstd file, maybe damaged. It is refused with a UserError or read, the same with
-// buffers of every size.
+// An input is a gzip or zstd file, maybe damaged. It is rejected with a UserError or read, with the same
+// result for buffers of every size.
 #include <array>
 
 #include <zlib.h>
@@ -66,7 +66,8 @@ std::string zstd(const std::string& text, int level) {
   return out;
 }
 
-// Starts of members and frames, skippable frames, flags of gzip's header, the largest window.
+// Format keywords: starts of members and frames, skippable frames, flags of gzip's header, the largest
+// window.
 const std::string kTokens[] = {"\x1f\x8b\x08\0\0\0\0\0\0\3"s,
                                "\x1f\x8b\x08\x1f",
                                "\x28\xb5\x2f\xfd",

@@ -1,5 +1,5 @@
-// One input is either the arguments of a command line, one per line, or a configuration file. Whatever it is,
-// only a UserError may escape, its messages must be printable lines, and what is accepted must survive being
+// One input is either the arguments of a command line, one per line, or a configuration file. Only a
+// UserError may escape, its messages must be printable lines, and an accepted input must survive being
 // printed and read again.
 #include <string>
 #include <string_view>

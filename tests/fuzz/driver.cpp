@@ -1,10 +1,9 @@
 // Runs fuzz targets on generated inputs: dpo_fuzz TARGET... In the environment:
 //   DPO_FUZZ_SEED     seed of the inputs (1)
-//   DPO_FUZZ_SECONDS  how long inputs of a target are tried; without it, 20000 of them are where DPO_TEST_ALL
-//   is set,
-//                     else 2000
-//   DPO_FUZZ_INPUT    the number of one input, to try it alone
-// Every input has a random generator of its own, so that a failure can be repeated by seed and number.
+//   DPO_FUZZ_SECONDS  seconds for the inputs of a target; without it, 20000 inputs are tried if DPO_TEST_ALL
+//                     is set, else 2000
+//   DPO_FUZZ_INPUT    number of one input, to try it alone
+// Every input has its own random generator, so that a failure can be repeated by seed and number.
 #include <signal.h>
 #include <unistd.h>
 
@@ -24,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kInputs = 20'000, kFewInputs = 2000;
 constexpr unsigned kSecondsForOne = 60;
 
-// What is tried just now, for the report of a failure.
+// The input that is being tried, for the report of a failure.
 struct {
   const char* target = "";
   std::uint64_t seed = 1, number = 0;
@@ -56,8 +55,8 @@ void print_input() {
   std::fputs(now.input.size() > kMost ? "\"...\n" : "\"\n", stderr);
 }
 
-// The process ends here anyhow, so a handler that prints does no harm. The sanitizers abort too (see
-// tests/sanitizers.cpp), after their own report.
+// Reports the input of a crash. The process ends here in any case, so a handler that prints does no harm. The
+// sanitizers abort too (see tests/sanitizers.cpp), after their own report.
 void report(int signal) {
   ::signal(signal, SIG_DFL);
   std::fprintf(stderr, "\n%s failed at input %" PRIu64 " of seed %" PRIu64 "%s\n", now.target, now.number,
@@ -78,7 +77,7 @@ bool try_one(const Target& target, std::uint64_t number) {
   return accepted;
 }
 
-// False if none or all of many inputs were accepted: such inputs test little.
+// Returns false if none or all of many inputs were accepted: such inputs test little.
 bool try_all(const Target& target) {
   const auto seconds = number_in("DPO_FUZZ_SECONDS");
   const auto end = Clock::now() + std::chrono::seconds(seconds.value_or(0));
@@ -110,7 +109,7 @@ const Target& named(std::string_view name) {
 int run(std::span<char*> names) {
   now.seed = number_in("DPO_FUZZ_SEED").value_or(1);
   for (const int signal : {SIGABRT, SIGALRM}) ::signal(signal, report);
-#ifndef __SANITIZE_ADDRESS__  // which reports these itself, and then aborts
+#ifndef __SANITIZE_ADDRESS__  // AddressSanitizer reports these signals itself, then aborts
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::signal(signal, report);
 #endif
   if (names.empty()) named("");

@@ -1,5 +1,5 @@
 // An input is a vocab.json, a merges.txt and a tokenizer_config.json, separated by zero bytes. They are
-// refused with a UserError, or encode and decode any text.
+// rejected with a UserError, or encode and decode any text.
 #include <array>
 
 #include "base/utf8.h"

@@ -1,5 +1,5 @@
 // One input is an answer of the hub: the commit of a revision, a list of files, such a list in the cache, or
-// what it says to an upload. Only a UserError may escape, and no file that is accepted leaves its folder.
+// its reply to an upload. Only a UserError may escape, and no accepted file leaves its folder.
 #include <filesystem>
 #include <string>
 

@@ -1,4 +1,4 @@
-// The targets under libFuzzer, where the compiler is clang: DPO_FUZZ_TARGET in the environment names one.
+// Runs one target under libFuzzer, if the compiler is clang. DPO_FUZZ_TARGET in the environment names it.
 #include <cstdint>
 
 #include "target.h"

@@ -1,5 +1,5 @@
 // One input is a file of lines: prompts or responses for `dpo sample` and `dpo score`, or the metrics of a
-// run. Prompts and responses that are taken are UTF-8 as far as they come from JSON.
+// run. Accepted prompts and responses are UTF-8 where they come from JSON.
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"

@@ -10,7 +10,7 @@
 
 namespace fuzz {
 
-// A file without a disk.
+// A file in memory, so that tests need no disk.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view content) : descriptor_(memfd_create("input", 0)) {

@@ -1,5 +1,5 @@
-// One input is the text of a config.json. Only a UserError may escape, what is allocated is bounded by the
-// file's size, and what is accepted has sizes that can be multiplied.
+// One input is the text of a config.json. Only a UserError may escape, allocations are bounded by the file's
+// size, and accepted sizes can be multiplied without overflow.
 #include <cmath>
 #include <string>
 

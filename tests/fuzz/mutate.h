@@ -1,4 +1,4 @@
-// How inputs are generated: valid inputs are mutated by small changes that use the format's keywords.
+// Generates inputs: valid inputs get small changes that use the format's keywords.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Mutator {
     }
   }
 
-  // Replaces some number of the text by a small one: what was consistent no longer is.
+  // Replaces a number of the text by a small one, so that consistent values no longer are.
   void change_number(std::string& text) {
     constexpr const char* kDigits = "0123456789";
     const std::size_t begin = text.find_first_of(kDigits, below(text.size() + 1));
@@ -58,7 +58,7 @@ class Mutator {
   }
 
  private:
-  // Mostly short; now and then as deep as nesting can be tried.
+  // Repeats a token, mostly a few times, sometimes to the depth at which nesting can be tried.
   std::string repeated(const std::string& token) {
     std::string out;
     for (std::size_t n = below(200) == 0 ? 2000 : below(80); n > 0; --n) out += token;

@@ -1,5 +1,5 @@
-// An input is a Parquet file. Arrow reads it and is not instrumented: besides wrong rows, this finds crashes,
-// leaks, and writes outside its memory.
+// An input is a Parquet file. Arrow reads it and is not instrumented, so this finds wrong rows, crashes,
+// leaks, and writes outside of Arrow's memory.
 #include <arrow/api.h>
 #include <arrow/io/memory.h>
 #include <parquet/arrow/writer.h>
@@ -43,7 +43,8 @@ std::shared_ptr<arrow::Array> records() {
       .ValueOrDie();
 }
 
-// Kinds of columns that are read as text and numbers: a dictionary, bytes, a decimal, a time and a map.
+// Returns unusual columns that are read as text and numbers: a dictionary, bytes, a decimal, a time and a
+// map.
 std::shared_ptr<arrow::Table> odd_columns(const std::shared_ptr<arrow::Array>& texts) {
   const auto cast_of = [](const std::shared_ptr<arrow::Array>& array, const auto& type) {
     return arrow::MakeArray(array->data()->Copy())->View(type).ValueOrDie();

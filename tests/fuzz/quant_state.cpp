@@ -1,5 +1,6 @@
-// One input is what bitsandbytes writes beside a quantized matrix. Only a UserError may escape, what is
-// allocated is bounded by the input's size, and a shape that is accepted can be multiplied.
+// One input is the description that bitsandbytes writes beside a quantized matrix. Only a UserError may
+// escape, allocations are bounded by the input's size, and an accepted shape can be multiplied without
+// overflow.
 #include "checkpoint/formats/quant_state.h"
 
 #include "allocations.h"
@@ -9,7 +10,7 @@ namespace fuzz::quant_state {
 namespace {
 
 bool try_input(std::string_view input) {
-  constexpr std::size_t kPerByte = 128;  // a node of JSON for each "[" or "1,"
+  constexpr std::size_t kPerByte = 128;  // a JSON node for each "[" or "1,"
   dpo::checkpoint::QuantState state;
   const AllocationCount count;
   const bool accepted = accepts([&] { state = dpo::checkpoint::parse_quant_state(input, "input"); });

@@ -1,4 +1,4 @@
-// An input is what another process sends to the watchdog of a rank, or the variables of a launcher.
+// An input is data that another process sends to the watchdog of a rank, or the variables of a launcher.
 #include "comm/launch.h"
 #include "comm/messages.h"
 #include "target.h"
@@ -9,7 +9,7 @@ namespace {
 using namespace std::string_literals;
 using namespace dpo::comm;
 
-// The messages are the same in pieces and whole, and are read as they are written.
+// Messages are equal whether they arrive in pieces or whole, and are read back as they are written.
 bool try_messages(std::string_view input) {
   MessageReader whole, by_pieces;
   std::string lines, lines_of_pieces;

@@ -1,5 +1,5 @@
 // One input is a file of a run folder, with its name in the first line; the other files are valid. A report
-// and the views of dpo serve are made of whatever is there, and none of it becomes a script.
+// and the views of dpo serve are made from any content, and none of it becomes a script.
 #include "report/followed_run.h"
 #include "report/run_report.h"
 
@@ -122,7 +122,7 @@ void make_views(const std::filesystem::path& folder) {
 
 struct Run {
   TempFolder folder;
-  std::size_t parts = 0;  // of its page
+  std::size_t parts = 0;  // number of parts of its page
 
   Run() {
     std::filesystem::create_directories(folder.path() / "eval");
@@ -132,7 +132,7 @@ struct Run {
   }
 };
 
-// A page is made of any file; it counts as accepted if no part is missing.
+// Makes a page of any file. It counts as accepted if no part is missing.
 bool try_report(std::string_view input) {
   static const Run run;
   const std::size_t end = std::min(input.find('\n'), input.size());

@@ -1,6 +1,6 @@
-// An input is a file of rows: JSON lines, a JSON array or CSV. It is read, or refused with a UserError of one
-// printable line; skipping bad rows gives no error if only rows are bad; every prompt is valid UTF-8, with
-// pairs of its own responses.
+// An input is a file of rows: JSON lines, a JSON array or CSV. It is read, or rejected with a UserError of
+// one printable line. Skipping bad rows gives no error if only rows are bad. Every prompt is valid UTF-8,
+// with pairs of its own responses.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -39,7 +39,7 @@ void check_prompt(const PromptText& prompt) {
       fail("a ranking without its responses", prompt.prompt);
 }
 
-// Each kind of data set accepts or refuses the row.
+// Gives the row to the reader of each kind of data set, which accepts or rejects it.
 void add_everywhere(const Value& row, PromptTexts& texts) {
   const auto attempt = [&](auto add) {
     try {

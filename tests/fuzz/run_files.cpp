@@ -1,5 +1,5 @@
-// One input is a file that a run left: the marker of a checkpoint, how far it is, a line of metrics or
-// samples, or the reference scores of an earlier run. What is accepted is written as it was read.
+// One input is a file that a run left: the marker of a checkpoint, its progress, a line of metrics or
+// samples, or the reference scores of an earlier run. An accepted file is written as it was read.
 #include <cmath>
 #include <sstream>
 

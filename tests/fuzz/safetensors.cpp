@@ -1,5 +1,5 @@
-// One input is a safetensors file. Only a UserError may escape, what is allocated is bounded by the file's
-// size, and what is accepted lies in the file without holes, each tensor as large as its shape says.
+// One input is a safetensors file. Only a UserError may escape, and allocations are bounded by the file's
+// size. Accepted tensors fill the file without holes, and each is as large as its shape requires.
 #include <span>
 #include <string>
 
@@ -16,7 +16,7 @@ using namespace dpo::checkpoint;
 void check_layout(const Header& header, std::size_t file_size) {
   std::uint64_t end = 0;
   for (const Entry& entry : header.entries) {
-    auto bytes = static_cast<long double>(size_of(entry.dtype));  // does not wrap
+    auto bytes = static_cast<long double>(size_of(entry.dtype));  // long double does not wrap around
     for (const std::int64_t size : entry.shape) {
       if (size < 0) fail("a negative size");
       bytes *= static_cast<long double>(size);

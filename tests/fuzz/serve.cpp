@@ -1,6 +1,5 @@
-// One input is a request to dpo serve, or what happens to a file that it follows. A request gets no file that
-// is not of the page or a run, and nothing at all without the token; of a file, every whole line is read
-// once.
+// One input is a request to dpo serve, or a series of changes to a file that it follows. A request gets only
+// files of the page or a run, and nothing at all without the token. Every whole line of a file is read once.
 #include <array>
 #include <filesystem>
 #include <sstream>
@@ -24,7 +23,7 @@ using namespace std::string_literals;
 const std::string kToken = "0123456789abcdef";
 constexpr std::string_view kSecret = "a text of no run";
 
-// A run, and a file next to it.
+// A folder with a run, and a file next to it.
 struct Folder {
   TempFolder folder;
   Runs runs;
@@ -47,7 +46,7 @@ struct Folder {
   }
 };
 
-// The lines of an input; ID stands for the id of the run.
+// Parses the lines of an input. ID stands for the id of the run.
 std::pair<Request, std::string> parse(std::string_view input, const std::string& id) {
   Request request;
   std::istringstream lines{std::string(input)};
@@ -134,11 +133,11 @@ bool try_tail(std::string_view input) {
   std::error_code none;
   for (std::string step; std::getline(steps, step, '|');) {
     if (step == "D" || step.starts_with('R')) {
-      // Moved, not removed: a new file must not get the number of the old one.
+      // The file is moved, not removed, so that a new file cannot get its inode number.
       fs::remove(folder.path() / "old");
       fs::rename(file, folder.path() / "old", none);
     }
-    if (step == "D") continue;  // what was read stays until there is another
+    if (step == "D") continue;  // the lines read so far stay until there is another file
     if (!fs::exists(file)) content.clear();
     if (step == "C") {
       content.resize(content.size() / 2);

@@ -1,4 +1,5 @@
-// A fuzz target: a parser of external input, how inputs for it are generated, and what must hold for all.
+// A fuzz target: a parser of external input, a generator of its inputs, and the properties that hold for all
+// of them.
 #pragma once
 
 #include <cstdlib>
@@ -14,24 +15,24 @@ namespace fuzz {
 struct Target {
   const char* name;
   std::string (*make)(Mutator& mutator);
-  bool (*run)(std::string_view input);  // Aborts if something does not hold. True if the input was accepted.
+  bool (*run)(std::string_view input);  // aborts if a check fails; true if the input was accepted
 };
 
 std::vector<Target>& targets();
 
-// An object of this kind registers a target.
+// Registers a target when it is constructed.
 struct Registered {
   explicit Registered(const Target& target) { targets().push_back(target); }
 };
 
 [[noreturn]] void fail(std::string_view what, std::string_view detail = "");
 
-// What a user is shown is one line that can be printed.
+// Checks that a message to users is one printable line.
 void check_message(std::string_view message);
-// The same where the names of a file or a variable are shown as they are: there is one, at least.
+// Checks messages that contain names of files or variables unchanged: there must be at least one problem.
 void check_some_message(std::string_view message);
 
-// Whether the parser accepts the input. Only a UserError may reject it.
+// Returns true if the parser accepts the input. Only a UserError may reject it.
 template <class Read>
 bool accepts(const Read& read, void (*check)(std::string_view) = check_message) {
   try {

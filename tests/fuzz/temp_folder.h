@@ -10,7 +10,7 @@
 
 namespace fuzz {
 
-// A folder for readers that take one, removed at the end.
+// A temporary folder for readers that take one. It is removed at the end.
 class TempFolder {
  public:
   TempFolder() {
@@ -25,7 +25,7 @@ class TempFolder {
 
   const std::filesystem::path& path() const { return path_; }
   void write(const std::string& name, std::string_view content) const {
-    std::filesystem::remove(path_ / name);  // ext4 waits for the disk when a file is shortened and rewritten
+    std::filesystem::remove(path_ / name);  // ext4 waits for the disk when a file is truncated and rewritten
     std::ofstream(path_ / name, std::ios::binary) << content;
   }
   std::string read(const std::string& name) const {

@@ -1,5 +1,5 @@
-// An input is a file of cached tokens, mostly with a correct hash, so that more than the hash is tested: the
-// file is refused, or everything in it can be read.
+// An input is a file of cached tokens, mostly with a correct hash, so that more than the hash is tested. The
+// file is rejected, or everything in it can be read.
 #include "data/token_file.h"
 #include "base/sha256.h"
 #include "memory_file.h"
@@ -41,7 +41,7 @@ void read_all(const dpo::data::TokenFile& file) {
         if (response >= file.responses(p)) fail("a ranking without its responses");
   }
   for (const std::string& note : file.notes()) sum += static_cast<std::int64_t>(note.size());
-  [[maybe_unused]] static volatile std::int64_t kept;  // so that nothing is optimized away
+  [[maybe_unused]] static volatile std::int64_t kept;  // keeps the reads from being optimized away
   kept = sum;
 }
 

@@ -1,5 +1,5 @@
-// An input is a tokenizer.json. It is refused with a UserError of printable lines, or encodes and decodes any
-// text.
+// An input is a tokenizer.json. It is rejected with a UserError of printable lines, or encodes and decodes
+// any text.
 #include <string>
 #include <string_view>
 
@@ -37,7 +37,7 @@ bool try_input(std::string_view input) {
 using dpo::text::tiny::Json;
 namespace tiny = dpo::text::tiny;
 
-// Values that a field might get.
+// Values to try in a field.
 const char* const kValues[] = {
     "null",
     "true",
@@ -89,7 +89,7 @@ const char* const kValues[] = {
 
 const std::string kBytes[] = {"{", "}", "[", "]", "\"", ",", ":", "\\", "\\u", "-", "\xff"};
 
-// Walks down to some value and replaces, removes or repeats it.
+// Walks down to a random value and replaces, removes or repeats it.
 void change_value(Mutator& mutator, Json& file) {
   Json* at = &file;
   while (at->is_structured() && !at->empty() && mutator.below(4) != 0) {
@@ -108,7 +108,7 @@ void change_value(Mutator& mutator, Json& file) {
     *at = value;
 }
 
-// A normalizer and a decoder that double every text forty times.
+// Returns a tokenizer whose normalizer and decoder double every text forty times.
 Json doubling(Json file) {
   const std::vector<Json> steps(40,
                                 {{"type", "Replace"}, {"pattern", {{"Regex", "[a-z]"}}}, {"content", "aa"}});
@@ -118,7 +118,7 @@ Json doubling(Json file) {
 }
 
 std::string make(Mutator& mutator) {
-  // Small, so that a million of them take minutes.
+  // The tokenizers are small, so that a million of them take minutes.
   static const Json kGpt2 =
       tiny::gpt2({"h", "e", "l", "o", "w", "1", "2", "a", "b", dpo::text::to_byte_level(" ")});
   static const Json kSeeds[] = {kGpt2, kGpt2, kGpt2, tiny::llama(4), tiny::llama(4), doubling(kGpt2)};

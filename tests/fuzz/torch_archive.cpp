@@ -1,6 +1,5 @@
-// One input is a pickle or, where it begins with "PK", an archive as torch.save writes it. Only a UserError
-// may escape, what is allocated is bounded by the file's size, and every tensor that is accepted lies in the
-// file.
+// One input is a pickle or, if it begins with "PK", an archive as torch.save writes it. Only a UserError may
+// escape, allocations are bounded by the file's size, and every accepted tensor lies in the file.
 #include <unistd.h>
 
 #include <filesystem>
@@ -30,7 +29,7 @@ void read_archive(std::string_view input) {
 }
 
 bool try_input(std::string_view input) {
-  // An opcode of one byte can make a value of the stack, and refer to a name that it is copied from.
+  // An opcode of one byte can create a stack value and copy the name that it refers to.
   constexpr std::size_t kPerByte = 256;
   const AllocationCount count;
   bool accepted = false;
@@ -71,7 +70,7 @@ std::string pickle_of(const std::string& file) {
   return "";
 }
 
-// Opcodes, and numbers as the zip's records hold them.
+// Opcodes, and numbers in the format of zip records.
 const std::string kTokens[] = {"(",
                                ")",
                                "]",

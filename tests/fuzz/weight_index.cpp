@@ -1,5 +1,5 @@
-// One input is the index of a model in several files. Only a UserError may escape, what is allocated is
-// bounded by the file's size, and no file that is accepted leaves the folder.
+// One input is the index of a model in several files. Only a UserError may escape, allocations are bounded by
+// the file's size, and no accepted file leaves the folder.
 #include <filesystem>
 #include <string>
 

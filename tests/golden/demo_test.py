@@ -1,8 +1,8 @@
-"""The demonstration keeps its promises, and its loss curves are those of tests/golden/demo.json.
+"""Checks the demonstration's promises, and compares its loss curves with tests/golden/demo.json.
 
-Another CPU rounds differently (wider vectors, another order of sums), and training amplifies that. So the first
-updates are compared tightly, and the rest loosely: enough to see another formula, learning rate or order of data, and far
-more than the 1e-6 by which ATen's widest and narrowest vectors were seen to differ on one machine.
+Another CPU rounds differently (wider vectors, another order of sums), and training amplifies that. So the first updates
+are compared tightly and the rest loosely. The loose tolerance still shows another formula, learning rate or order of
+data. It is far above the 1e-6 by which ATen's widest and narrowest vectors differed on one machine.
 
     demo_test.py            # run the demonstration and compare
     demo_test.py --write    # run it and write the golden file, after an intended change
@@ -18,12 +18,12 @@ from pathlib import Path
 PROGRAM = os.environ["DPO_PROGRAM"]
 GOLDEN = Path(__file__).with_name("demo.json")
 EVERY = 5  # updates between two kept values
-# run: (examples until which it is tight, relative tolerance until there; relative and absolute tolerance after it)
+# Maps a run to (examples compared tightly, relative tolerance for them, relative and absolute tolerance after them).
 TOLERANCE = {"sft": (640, 1e-4, 0.02, 0.02), "dpo": (160, 1e-4, 0.02, 0.02)}
 
 
 def curves(run):
-    """The training loss of some updates and of all evaluations, as [examples, loss]."""
+    """Returns the training loss of some updates and of all evaluations, as [examples, loss]."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     train = [[line["counters/examples"], line["loss/train"]] for line in lines if "loss/train" in line]
     evaluation = [[line["counters/examples"], line["loss/eval"]] for line in lines if "loss/eval" in line]

@@ -1,4 +1,4 @@
-"""Templates by hand: what a random one hardly meets. Variables are those of chat_templates.py."""
+"""Templates written by hand, for features that a random one rarely has. Variables are those of chat_templates.py."""
 
 CASES = [
     '{% macro m() %}{{ later }}{% endmacro %}{% set later = 5 %}{{ m() }}',

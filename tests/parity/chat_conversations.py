@@ -1,4 +1,4 @@
-"""Conversations of every kind that people have, and some that they should not have."""
+"""Makes conversations of every kind that people have, and some that they should not have."""
 
 import random
 
@@ -106,7 +106,7 @@ def message(rng, role, odd):
 
 
 def regular_call(rng):
-    """An assistant's message with one tool call, as most templates want it, and its answer."""
+    """Returns an assistant's message with one tool call, in the form that most templates want, and its answer."""
     function = {"name": rng.choice(NAMES), "arguments": {"city": rng.choice(TEXTS), "n": rng.choice(VALUES)}}
     if rng.random() < 0.2:
         function["arguments"] = '{"city": "Paris"}'
@@ -128,7 +128,7 @@ def regular_messages(rng):
 
 
 def odd_messages(rng):
-    if rng.random() < 0.3:  # any order
+    if rng.random() < 0.3:  # the order varies
         return [message(rng, rng.choice(ROLES), True) for _ in range(rng.randrange(1, 6))]
     made = ["system"] if rng.random() < 0.4 else []
     for _ in range(rng.randrange(1, 4)):

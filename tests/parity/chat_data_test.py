@@ -1,4 +1,4 @@
-"""Conversations to tokens: every template and form of rows against transformers and TRL's own functions."""
+"""Compares tokenized conversations with transformers and TRL's own functions, for every template and form of rows."""
 
 import json
 import os
@@ -16,7 +16,7 @@ TEMPLATES = ["Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B", "meta-llama-Llama-3.
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
            "<start_of_turn>", "<end_of_turn>", "[INST]", "[/INST]", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>",
            "<｜User｜>", "<｜Assistant｜>", "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"]
-KWARGS = {"date_string": "26 Jul 2024"}  # templates that know the date must not depend on the day of the test
+KWARGS = {"date_string": "26 Jul 2024"}  # templates that print the date must not depend on the day of the test
 WORDS = ["sun", " moon", "\n", "\n\n", "  ", "é", "日本", "🙂", "<b>", "\"quoted\"", "1.5", " the", "!", "\t", "<think>", "</think>"]
 
 
@@ -30,7 +30,7 @@ def make_tokenizer(folder: Path, shared: Path, name: str, template: str) -> PreT
 
 
 class Rows:
-    """Random rows; each has a number, so that it is found again."""
+    """Makes random rows. Each has a number that identifies it."""
 
     def __init__(self, seed: int) -> None:
         self.random, self.count = random.Random(seed), 0
@@ -59,7 +59,7 @@ class Rows:
         form = self.random.randrange(4)
         if form == 0:  # whole conversations
             row = {"chosen": prompt + chosen, "rejected": prompt + rejected}
-        elif form == 1:  # the same with the prompt as text, as UltraFeedback
+        elif form == 1:  # as form 0 but with the prompt as text, like UltraFeedback
             row = {"prompt": prompt[-1]["content"], "chosen": prompt + chosen, "rejected": prompt + rejected,
                    "score_chosen": 9.0, "score_rejected": 1.0}
         elif form == 2 and len(chosen) == len(rejected) == 1:  # answers as text
@@ -70,7 +70,7 @@ class Rows:
 
 
 def as_messages(row: dict) -> dict:
-    """What TRL would be given."""
+    """Returns the row in the form that TRL takes."""
     row = {name: row[name] for name in ("prompt", "chosen", "rejected") if name in row}
     for name in ("chosen", "rejected"):
         if isinstance(row[name], str):
@@ -129,7 +129,7 @@ def check(template: str, kind: str, shared: Path, folder: Path, rows: int) -> in
         for index, name in enumerate(("chosen", "rejected")):
             text = scored_text(line, name, index, tokenizer)
             for message in line[name]:
-                # Templates may strip an answer's thinking and white space; the ends of contents are unique.
+                # Templates may strip an answer's thinking and white space, but the ends of contents are unique.
                 mark = message["content"].rsplit(" ", 1)[1]
                 assert (mark in text) == (message["role"] == "assistant"), (template, kind, name, text, line)
     return rows

@@ -1,5 +1,5 @@
-// Renders templates that are given with their variables: lines {"template": ..., "variables": ...} to lines
-// {"text": ..., "generated": ...} or {"error": ...}.
+// Renders templates with given variables: lines {"template": ..., "variables": ...} to lines {"text": ...,
+// "generated": ...} or {"error": ...}.
 #include <iostream>
 #include <string>
 

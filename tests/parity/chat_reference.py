@@ -1,4 +1,4 @@
-"""The environment of transformers that renders chat templates, and dpo render."""
+"""Renders chat templates in the environment of transformers, and with dpo render."""
 
 import datetime
 import json
@@ -12,7 +12,7 @@ PROGRAM = os.environ["DPO_PROGRAM"]
 
 
 def reference_texts(source, variables_of_lines):
-    """What transformers renders for each, or an exception."""
+    """Returns, for each line of variables, the text that transformers renders, or an exception."""
     answers = []
     for variables in variables_of_lines:
         variables = dict(variables)
@@ -28,7 +28,7 @@ def reference_texts(source, variables_of_lines):
 
 
 def reference_marks(source, variables):
-    """The text, and the ranges of it that generation blocks wrote, in characters."""
+    """Returns the text, and the ranges of it that generation blocks wrote [characters]."""
     variables = dict(variables)
     texts, marks = render_jinja_template([variables.pop("messages")], chat_template=source,
                                          return_assistant_tokens_mask=True, **variables)
@@ -36,12 +36,12 @@ def reference_marks(source, variables):
 
 
 def plain_text(source, variables):
-    """A template rendered without the checks of conversations."""
+    """Renders a template without the checks of conversations."""
     return _compile_jinja_template(source).render(**variables)
 
 
 def dpo_lines(model, values, *options):
-    """What dpo render answers to each value: text, or {"error": ...}."""
+    """Returns the answer of dpo render to each value: text, or {"error": ...}."""
     text = "".join(json.dumps(value) + "\n" for value in values)
     done = subprocess.run([PROGRAM, "render", str(model), *options], input=text.encode(), capture_output=True,
                           check=False)
@@ -52,7 +52,8 @@ def dpo_lines(model, values, *options):
 
 
 def difference(ours, theirs):
-    """None if both are the same text, or both refuse, raise_exception with the same message."""
+    """Returns a message about the difference, or None if both are the same text or both fail (raise_exception with the
+    same message)."""
     refused = isinstance(ours, dict)
     if isinstance(theirs, Exception):
         if not refused:
@@ -70,8 +71,8 @@ def difference(ours, theirs):
 
 
 def stay_at_noon():
-    """Templates print the date, which must not change during a comparison: chooses a time zone where it is noon, also for
-    programs that are started from now on."""
+    """Chooses a time zone where it is noon, also for programs that are started from now on. Templates print the date,
+    which must not change during a comparison."""
     hours = datetime.datetime.now(datetime.timezone.utc).hour - 12
     os.environ["TZ"] = f"NOON{hours:+d}"
     time.tzset()

@@ -1,4 +1,4 @@
-"""Small templates of every kind, made at random, against the real environment."""
+"""Compares small templates of every kind, made at random, with the real environment."""
 
 import json
 import os
@@ -100,7 +100,7 @@ class Maker:
             "int": [lambda: f"({inner('int')} {rng.choice(['+', '-', '*', '//', '%'])} {inner('int')})", lambda: f"({inner('list')}|length)",
                     lambda: f"({inner('any')}|int)", lambda: f"(-{inner('int')})", lambda: f"{self.atom('str')}.count('a')"],
             "float": [lambda: f"({inner('float')} {rng.choice(['+', '-', '*', '/', '//', '%'])} {inner('int')})", lambda: f"({inner('any')}|float)",
-                      # Jinja2 writes a negative constant before ** without parentheses: only variables here.
+                      # Only variables here: Jinja2 writes a negative constant before ** without parentheses.
                       lambda: f"({self.pick(NAMES['float'])} ** {inner('int')})",
                       lambda: f"({inner('float')}|round({rng.randrange(-2, 4)}))", lambda: f"({inner('int')} / {inner('int')})"],
             "bool": [lambda: f"({inner(None)} {rng.choice(COMPARISONS)} {inner(None)})", lambda: f"(not {inner(None)})",
@@ -174,9 +174,10 @@ class Maker:
         return self.body() + self.text()
 
 
-# What dpo refuses on purpose: docs/chat.md; and slices of numbers, which Jinja2 accepts where it folds constants.
+# Errors for features that dpo rejects on purpose (docs/chat.md), and for slices of numbers, which Jinja2 accepts where
+# it folds constants.
 LIMITS = ["cannot be sliced", "64 bits", "not supported", "nested too deeply", "too long", "too many", "too large", "'self'"]
-# What differs from one process to the next.
+# Texts that differ from one process to the next.
 NOT_COMPARABLE = [" object at 0x", "<generator", "<built-in", "<function", "<bound", " at 0x", "wrap_str_format"]
 
 
@@ -191,13 +192,14 @@ def probe_lines(templates):
 
 def rendered(source):
     try:
-        return plain_text(source, json.loads(json.dumps(VARIABLES)))  # a copy: `list|indent` changes its list
+        return plain_text(source, json.loads(json.dumps(VARIABLES)))  # a copy, since `list|indent` changes its list
     except Exception as error:  # pylint: disable=broad-except
         return error
 
 
 def check_small_templates(count, seed):
-    """Those by hand, and random ones. Returns how many differ, and prints the shortest of them."""
+    """Compares the templates written by hand and random ones. Returns how many differ, and prints the shortest of
+    them."""
     maker = Maker(seed)
     templates = CASES + [maker.template() for _ in range(count)]
     bad, texts, refused, skipped = [], 0, 0, 0
@@ -245,7 +247,7 @@ def several(*writers):
 HI = {"messages": [{"role": "user", "content": "hi"}]}
 TOKENS = {"bos_token": "<s>", "eos_token": {"content": "</s>", "__type": "AddedToken"}, "pad_token": None}
 NAMED = [{"name": "default", "template": "default"}, {"name": "tool_use", "template": "tools"}]
-# name, files, input, expected text
+# (name, files, input, expected text)
 FOLDER_CASES = [
     ("text", write("tokenizer_config.json", {**TOKENS, "chat_template": "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}"}), HI, "<s>hi</s>"),
     ("named", write("tokenizer_config.json", {"chat_template": NAMED}), HI, "default"),

@@ -1,4 +1,5 @@
-"""dpo render equals transformers: the shared templates times many conversations, text for text or refusal for refusal."""
+"""Compares dpo render with transformers: the shared templates times many conversations. Texts are equal, or both
+fail."""
 
 import os
 import sys
@@ -45,19 +46,19 @@ def check_folders():
     print(f"{len(FOLDER_CASES)} folders", flush=True)
 
 
-# Turns of the assistant are marked, or not: then dpo finds them turn by turn.
+# This template marks the assistant's turns. The test also removes the marks, so that dpo finds the turns one by one.
 MARKED = ("{% for m in messages %}{{ '<|' ~ m.role ~ '|>\\n' }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{{ eos_token }}"
           "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}{{ '<|assistant|>\\n' if add_generation_prompt }}")
 
 
 def check_masks(tokenizer_json):
-    """dpo render --tokens: ids and mask of transformers' return_assistant_tokens_mask."""
-    # transformers marks nothing where a token joins whitespace of the answer with what is before it.
+    """Compares ids and mask of dpo render --tokens with transformers' return_assistant_tokens_mask."""
+    # transformers marks nothing where a token joins leading whitespace of the answer with the text before it.
     inputs = [value for value in conversations(COUNT, seed=1) if value["messages"][0]["role"] != "assistant" and all(
         isinstance(message.get("content"), str) and message["content"].strip() == message["content"] != ""
         for message in value["messages"] if message["role"] == "assistant")]
     for value in inputs:
-        value.pop("eos_token", None)  # the tokenizer's own, which is one token
+        value.pop("eos_token", None)  # use the tokenizer's, which is one token
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tokenizer.json").write_bytes(tokenizer_json.read_bytes())
         (Path(folder) / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>"}')

@@ -24,7 +24,7 @@ def write_lines(path: Path, rows: list[dict]) -> Path:
 
 
 def shared_data() -> Path:
-    """The folder of real data; without it the test is skipped."""
+    """Returns the folder of real data. Without it the test is skipped."""
     beside = Path(os.environ["DPO_SOURCE_DIR"]).parent / "shared" / "data"
     folder = Path(os.environ.get("DPO_SHARED_DATA", beside))
     if not (folder / "hh").is_dir():

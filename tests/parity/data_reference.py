@@ -1,6 +1,6 @@
-"""The data pipeline of direct-preference-optimization, written again from its description, to compare ours with.
+"""Reimplements the data pipeline of direct-preference-optimization from its description, to compare ours with it.
 
-A data set is a dict: prompt -> Entry, in order of first appearance.
+A data set is a dict from prompt to Entry, in order of first appearance.
 """
 
 import gzip
@@ -123,7 +123,7 @@ def batches(data_sets, sft=False, batch_size=4, n_epochs=None, n_examples=None, 
 
 
 def truncated_ids(example: Example, encode, eos: int, max_length: int, max_prompt_length: int):
-    """Ids of the prompt and of each response, as the model gets them."""
+    """Returns the ids of the prompt and of each response, as the model gets them."""
     prompt = encode(example.prompt)
     texts = [example.chosen] + ([] if example.rejected is None else [example.rejected])
     responses = [encode(text) + [eos] for text in texts]

@@ -1,4 +1,4 @@
-"""hh, shp and se, their order, their tokens and their truncation, against data_reference.py."""
+"""Compares hh, shp and se, their order, their tokens and their truncation with data_reference.py."""
 
 import json
 import random

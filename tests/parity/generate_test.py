@@ -1,4 +1,4 @@
-"""Generation against transformers: greedy tokens of every family, and the tokens that sampling options leave."""
+"""Compares generation with transformers: greedy tokens of every family, and the tokens that sampling options keep."""
 
 import json
 import os
@@ -22,11 +22,11 @@ TOKENS = 40
 
 
 class NotClear(Exception):
-    """Two tokens are so close to most likely that rounding may decide between them."""
+    """Raised if the two most likely tokens are so close that rounding may decide between them."""
 
 
 def wide_model(family: str, seed: int):
-    """A tiny model whose most likely token usually leads by far."""
+    """Returns a tiny model whose most likely token usually leads by far."""
     model = tiny_models.model(family, seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -36,7 +36,7 @@ def wide_model(family: str, seed: int):
 
 
 def sample(folder: Path, prompts: list[list[int]], *options: str) -> list[dict]:
-    """What `dpo sample --json` writes."""
+    """Returns the lines of `dpo sample --json`."""
     file = folder / "prompts.jsonl"
     file.write_text("".join(json.dumps({"prompt": tiny_tokenizer.text(ids)}) + "\n" for ids in prompts))
     done = subprocess.run([PROGRAM, "sample", str(folder), "--prompts", str(file), "--json", "--device", DEVICE, "--dtype",
@@ -46,7 +46,7 @@ def sample(folder: Path, prompts: list[list[int]], *options: str) -> list[dict]:
 
 
 def greedy(model, prompt: list[int], **options) -> list[int]:
-    """What transformers generates for one prompt."""
+    """Returns the tokens that transformers generates for one prompt."""
     made = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
                           do_sample=False, max_new_tokens=TOKENS, pad_token_id=0, return_dict_in_generate=True,
                           output_scores=True, **options)
@@ -58,7 +58,7 @@ def greedy(model, prompt: list[int], **options) -> list[int]:
 
 
 def clear_model(family: str, eos: int | list[int] = 2, **options):
-    """The first model of which every token is clear, and its tokens."""
+    """Returns the first model with only clear tokens, and its tokens."""
     for seed in range(4, 30):
         model = wide_model(family, seed)
         model.generation_config.eos_token_id = eos
@@ -71,7 +71,7 @@ def clear_model(family: str, eos: int | list[int] = 2, **options):
 
 class Greedy(unittest.TestCase):
     def check(self, family: str, words: list[str], eos: int | list[int] = 2, **options) -> list[str]:
-        """Returns how the texts ended."""
+        """Compares the tokens of a family. Returns how the texts ended."""
         with tempfile.TemporaryDirectory() as made:
             folder = tiny_tokenizer.make(Path(made))
             model, expected = clear_model(family, eos, **options)
@@ -100,7 +100,7 @@ class Greedy(unittest.TestCase):
 
 
 class Controls(unittest.TestCase):
-    """The logits that are left, number by number."""
+    """Compares the logits that sampling options keep, number by number."""
 
     def check(self, **options) -> None:
         torch.manual_seed(3)
@@ -137,7 +137,7 @@ class Controls(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
-    """What `dpo sample` does around the generation."""
+    """Tests the parts of `dpo sample` around the generation."""
 
     def setUp(self) -> None:
         made = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""Composition and overrides against the real Hydra and OmegaConf, on our own configs/ folder.
+"""Compares composition and overrides with the real Hydra and OmegaConf, on our own configs/ folder.
 
 Usage: hydra_test.py [--dpo PROGRAM]; without it, DPO_PROGRAM names the program.
 """
@@ -24,7 +24,7 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 NEEDED = ["exp_name=e", "model=gpt2-xl"]
 ENVIRONMENT = {"DPO_TEST_NUMBER": "8", "DPO_TEST_TEXT": "a b"}
 
-# Accepted by both, with equal values.
+# Arguments that both accept, with equal values.
 EQUAL = [
     [],
     ["model=pythia28"],
@@ -133,7 +133,7 @@ EQUAL = [
     ["+a-b=1", "+$c=2"],
 ]
 
-# Rejected by both.
+# Arguments that both reject.
 REJECTED = [
     ["batchsize=4"],
     ["lr.x=1"],
@@ -191,7 +191,7 @@ REJECTED = [
     ["exp_name=${oc.env:DPO_NOT_SET,a,b}"],
 ]
 
-# Where we differ on purpose: (words, who accepts them, why).
+# Intended differences: (words, who accepts them, why).
 DIFFERENT = [
     (["batch_size=abc"], "hydra", "the schema gives every key a type"),
     (["batch_size='8'"], "hydra", "the schema gives every key a type"),
@@ -221,7 +221,7 @@ DIFFERENT = [
     (["exp_name='a' "], "dpo", "blanks after a quote do no harm"),
 ]
 
-# Accepted by both, with a value of another type: (words, key, ours, theirs).
+# Arguments that both accept, with a value of another type: (words, key, ours, theirs).
 OTHER_TYPE = [
     (["exp_name=123"], "exp_name", "123", 123),
     (["exp_name=1e5"], "exp_name", "100000.0", 100000.0),
@@ -230,7 +230,7 @@ OTHER_TYPE = [
     (["batch_size=${oc.env:DPO_NOT_SET,7}"], "batch_size", 7, "7"),
 ]
 
-# Scalars of a YAML file.
+# Scalars in a YAML file.
 SCALARS = """0 -12 +12 1_000 0x1F 0b101 017 089 1:30 -1:30:00 1:99 0x _1 5e-7 1e5 1E5 1. .5 -1.5E+2 1_0.5 .inf -.INF .NaN
     -.5 .5e3 .5e+3 1e . ._ inf nan yes Yes YES yEs y n no No on On off OFF true True TRUE tRue false null Null NULL nULL ~
     '5' "5" 'null' 2024-01-01 12e03 1e+5 +.inf -.nan 0 00 -0 0.0 1__0 1_ abc a-b a.b /x/y 0o17 1,000 6.02e23 !!str&5
@@ -253,12 +253,12 @@ def ours(words: list[str], *options: str) -> dict | None:
     if answer.returncode == 1:
         return None
     values = json.loads(answer.stdout)
-    del values["defaults"]  # of dpo alone; in Hydra's files the word stands for a list of presets
+    del values["defaults"]  # only dpo has this key; in Hydra's files it is a list of presets
     return values
 
 
 def comparable(value):
-    """JSON has no infinities and no large integers: the program writes those as text."""
+    """Writes infinities and large integers as text, since JSON lacks them and the program does so."""
     if isinstance(value, dict):
         return {str(key): comparable(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -271,7 +271,7 @@ def comparable(value):
 
 
 def typed(value):
-    """True and 1, or 1 and 1.0, must not count as equal where the type is the point."""
+    """Adds the type to a value, so that True and 1, or 1 and 1.0, are not equal."""
     return (type(value).__name__, value)
 
 

@@ -1,4 +1,4 @@
-"""The LibTorch that the program loads and the torch that the parity tests import are one installation."""
+"""Checks that the LibTorch of the program and the torch of the parity tests are one installation."""
 
 import json
 import os

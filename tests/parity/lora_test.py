@@ -1,6 +1,7 @@
-"""LoRA against PEFT: adapters of PEFT's in dpo, of dpo's in PEFT, merged models, and twenty updates.
+"""Compares LoRA with PEFT: PEFT's adapters in dpo, dpo's adapters in PEFT, merged models, and twenty updates.
 
-Every family; lists, regular expressions and all-linear as targets, patterns of rank and alpha, rsLoRA, DoRA, modules_to_save. float32.
+Covers every family in float32; lists, regular expressions and all-linear as targets, patterns of rank and alpha,
+rsLoRA, DoRA, modules_to_save.
 """
 
 import copy
@@ -15,7 +16,7 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import train_test  # before torch: it decides about threads
+import train_test  # imported before torch, since it sets the number of threads
 import score_test
 import tiny_models
 import tiny_tokenizer
@@ -31,13 +32,13 @@ except ImportError:
 PROGRAM = os.environ["DPO_PROGRAM"]
 TOLERANCE = 1e-5  # relative, float32
 PREFIX = "base_model.model."
-# Optimizer, learning rate, warm-up, clipping.
+# (optimizer, learning rate, warm-up, clipping)
 SGD, RMSPROP = ("SGD", 0.05, 2, 10.0), ("RMSprop", 1e-3, 2, 10.0)
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
-MIXTURES = ("mixtral", "qwen3_moe", "olmoe")  # PEFT's all-linear has LoRA of their experts, which dpo does not support
+MIXTURES = ("mixtral", "qwen3_moe", "olmoe")  # PEFT's all-linear adds LoRA to their experts, which dpo does not support
 
-# Besides all-linear.
+# Settings in addition to all-linear.
 LLAMA_CASES = {
     "list": {"target_modules": ["q_proj", "v_proj"]},
     "expression": {"target_modules": r".*\.mlp\.(up|down)_proj"},
@@ -51,8 +52,8 @@ LLAMA_CASES = {
 
 
 def make_adapter(folder, family, base_seed=1, zero=False, size=1, **settings):
-    """A tiny model and a random adapter of PEFT's over it, both saved; B is zero if asked. `size`: of B, relative to PEFT's random ones,
-    which are much larger than those that training gives."""
+    """Saves a tiny model and a random adapter of PEFT over it. B is zero if `zero`. `size` scales B: PEFT's random
+    values are much larger than those after training."""
     model = tiny_models.model(family, base_seed)
     model.save_pretrained(folder / "base")
     tiny_tokenizer.make(folder / "base")
@@ -76,7 +77,7 @@ def dpo(*words):
 
 
 def scores_by_dpo(model, *words):
-    """The log-probabilities of all responses of score_test's lines, one after the other."""
+    """Returns the log-probabilities of all responses of score_test's lines, one after the other."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         file.write("".join(json.dumps(score_test.as_texts(line)) + "\n" for line in score_test.LINES))
         file.flush()
@@ -91,13 +92,13 @@ def scores_by_torch(model):
 
 
 def trained_by(model):
-    """The weights of an adapter by our names."""
+    """Returns the weights of an adapter by our names."""
     ours = lambda name: name.removeprefix(PREFIX).replace(".default", "").replace("magnitude_vector.weight", "magnitude_vector")
     return {ours(name): p.detach() for name, p in model.named_parameters() if p.requires_grad and ".default" in name}
 
 
 def train_by_peft(policy, reference, batches, beta, optimizer_name, lr, warmup, max_norm):
-    """As train_test does for whole models."""
+    """Trains an adapter with the same script as train_test does whole models."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
     optimizer = getattr(torch.optim, optimizer_name)(parameters, lr=lr)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
@@ -188,7 +189,8 @@ class Lora(unittest.TestCase):
                 self.expect_close(scores_by_dpo(folder / "base", "--adapter", adapter), expected, family)
 
     def compare_updates(self, name, family, batches, zero, **settings):
-        """`zero`: a new adapter, whose reference is the model; otherwise one as after SFT, whose reference is the model with it."""
+        """Compares updates of an adapter. With `zero` it is new, and the reference is the model. Otherwise it is like
+        one after SFT, and the reference is the model with it."""
         folder = self.folder / f"{family} {name}"
         adapted = make_adapter(folder, family, zero=zero, size=0.2, target_modules="all-linear", **settings)
         adapter = str(folder / "adapter")
@@ -208,12 +210,13 @@ class Lora(unittest.TestCase):
             self.compare_updates("DoRA", family, batches, zero=True, use_dora=True)
 
     def test_twenty_updates_of_trl(self):
-        """From an adapter, as after SFT: TRL's DPOTrainer keeps a copy of it as the reference."""
+        """Starts from an adapter, like one after SFT. TRL's DPOTrainer keeps a copy of it as the reference."""
         if not train_test.SHARED.is_dir():
             self.skipTest(f"{train_test.SHARED} is not there")
         import trl_train_test
         batches = train_test.hh_batches(train_test.UPDATES)
-        # RMSprop divides by the size of a gradient, so that rounding of a small one counts as much as that of a large one.
+        # RMSprop divides by the size of a gradient, so rounding of a small gradient counts as much as that of a large
+        # one.
         for family, settings, tolerance in (("gpt_neox", SGD, TOLERANCE), ("llama", SGD, TOLERANCE), ("llama", RMSPROP, train_test.TOLERANCE)):
             folder = self.folder / f"{family} TRL {settings[0]}"
             make_adapter(folder, family, size=0.2, target_modules="all-linear")

@@ -1,4 +1,4 @@
-// Losses and their derivatives for numbers from a test.
+// Computes losses and their derivatives for numbers from a test.
 //
 //   loss_probe < REQUEST.json > ANSWER.json
 //

@@ -1,4 +1,4 @@
-"""What MLflow servers do wrong, or a server that is down: it never delays or stops a run, and no value is lost."""
+"""MLflow servers that fail or are down never delay or stop a run, and no value is lost."""
 
 import fcntl
 import json
@@ -20,7 +20,7 @@ SHORT, LONG = 100, 3_600_000  # milliseconds that a run waits at its end for a s
 
 
 class Probe:
-    """A program that logs like a run."""
+    """Runs a program that logs like a run."""
 
     def __init__(self, folder, url, finish=LONG, **variables):
         self.folder = folder
@@ -44,7 +44,7 @@ class Probe:
             self.do("sleep 0.05")
 
     def wait_until_sent(self):
-        """Until the run knows that the server has all that was logged."""
+        """Waits until the run knows that the server has received all logged values."""
         state, queue = self.folder / "mlflow/run.json", self.folder / "mlflow/queue.jsonl"
         self.wait_for(lambda: json.loads(state.read_text())["sent"] == queue.stat().st_size)
 
@@ -129,11 +129,11 @@ class Failures(unittest.TestCase):
         self.assertEqual(first + self.sent(back), losses(*range(4, 4000, 4)))
         self.assertEqual((back.statuses, len(back.runs)), (["FINISHED"], 0))
         self.assertEqual(track(run.folder).stderr, "sent 0 values\n")
-        # Another server gets all of it.
+        # Another server gets all values.
         other = self.serve()
         self.assertEqual(track(run.folder, "--uri", other.url).stdout, f"{other.url}/#/experiments/5/runs/run0\n")
         self.assertEqual(self.sent(other), losses(*range(4, 4000, 4)))
-        # The run still belongs to the first one, which can get all of it again.
+        # The run still belongs to the first server, which can get all values again.
         self.assertEqual(track(run.folder).stdout, f"{server.url}/#/experiments/5/runs/run0\n")
         self.assertEqual(track(run.folder, "--uri", server.url).returncode, 0)
         self.assertEqual(self.sent(back)[-1:], losses(3996))
@@ -145,22 +145,22 @@ class Failures(unittest.TestCase):
         run.wait_for(lambda: run.notes)
         self.assertIn("HTTP status 503: as the test asked", run.notes[0])
         run.close(signal.SIGKILL)
-        server.stop()  # with its last requests
+        server.stop()  # the server has handled its last requests
         server = self.serve(before=server)
         run = self.start("killed", server.url, "history 4 0.2")
-        run.log(8, 12, 16)  # after the checkpoint
+        run.log(8, 12, 16)  # these steps follow the checkpoint
         run.do("finish 0")
         self.assertEqual(self.sent(server), losses(4, 8, 12, 16))
         self.assertEqual((server.statuses, len(server.runs)), (["RUNNING", "FINISHED"], 1))
 
     def hanging(self):
-        """A function that does not return before the end of the test."""
+        """Returns a function that does not return before the end of the test."""
         ended = threading.Event()
         self.addCleanup(ended.set)
         return lambda: ended.wait() and None
 
     def test_a_server_that_never_answers(self):
-        """Logging and the end of the run do not wait for it."""
+        """Logging and the end of the run do not wait for the server."""
         hang = self.hanging()
         server = self.serve(fail=lambda path: hang())
         run = self.start("slow", server.url, finish=SHORT)
@@ -177,7 +177,7 @@ class Failures(unittest.TestCase):
             return None
         server = self.serve(fail=fail)
         run = self.start("rejected", server.url)
-        run.wait_for(lambda: rejected)  # the parameters
+        run.wait_for(lambda: rejected)  # the server rejects the parameters
         run.log(4)
         run.wait_for(lambda: len(rejected) == 2)
         run.log(8, 12)
@@ -202,7 +202,7 @@ class Failures(unittest.TestCase):
             run.log(4)
             run.wait_for(lambda server=server: self.sent(server))
             run.do("finish 0")
-            # A request that a busy machine does not answer within the second is sent again.
+            # A request that a busy machine does not answer within a second is sent again.
             self.assertEqual(set(self.sent(server)), set(losses(4)))
             self.assertTrue(asked)
             self.assertIn("did not accept the samples of 1 evaluations: artifacts: ", run.notes[-1])

@@ -1,4 +1,4 @@
-// Logs to MLflow what the lines on stdin say, as a run does:
+// Logs lines from stdin to MLflow, as a run does:
 //   history STEP LOSS       before 'open': a row from before the run was resumed
 //   open
 //   update STEP LOSS, evaluation STEP LOSS, samples STEP TEXT
@@ -6,8 +6,8 @@
 //   finish STATUS
 // After each line it prints the notes for the user, and then "done".
 //
-// Usage: mlflow_probe RUN MILLISECONDS (the most that 'finish' may wait for the server), with
-// MLFLOW_TRACKING_URI and so on in the environment
+// Usage: mlflow_probe RUN MILLISECONDS (limit of 'finish' to wait for the server). The environment holds
+// MLFLOW_TRACKING_URI and similar variables.
 #include <chrono>
 #include <cstdlib>
 #include <functional>

@@ -1,4 +1,4 @@
-"""MLflow servers for tests: the real one, and one that misbehaves as told."""
+"""MLflow servers for tests: the real one, and one that fails on request."""
 
 import http.server
 import json
@@ -11,15 +11,15 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-HANGS = 900  # seconds; no answer takes as long, also on a machine that is many times slower
+HANGS = 900  # seconds; no answer takes this long, also on a machine that is many times slower
 API = "/api/2.0/mlflow/"
 
 
 class RealServer:
-    """MLflow's own server, with a database in `folder`."""
+    """Runs MLflow's own server, with a database in `folder`."""
 
     def __init__(self, folder):
-        # What 'mlflow server' sets; the command itself needs more packages.
+        # The command 'mlflow server' sets these variables, but needs more packages.
         variables = {"_MLFLOW_SERVER_FILE_STORE": f"sqlite:///{folder}/mlflow.db", "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
                      "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
                      "_MLFLOW_SERVER_ARTIFACT_DESTINATION": f"{folder}/artifacts", "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -44,7 +44,7 @@ class RealServer:
         return self.call("runs/search", experiment_ids=[found["experiment_id"]]).get("runs", [])
 
     def history(self, run, metric):
-        """(step, value) as they were logged."""
+        """Returns (step, value) in the order of logging."""
         points = self.get("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric)["metrics"]
         return [(point["step"], float(point["value"])) for point in points]
 
@@ -58,8 +58,8 @@ class RealServer:
 
 
 class TestServer(http.server.ThreadingHTTPServer):
-    """Speaks as much of the interface as dpo needs, and keeps what it accepts. `fail(path)` may return a status to answer with,
-    or status and code, and may take its time. `before`: a server that was stopped, whose address this one gets."""
+    """Implements the part of the interface that dpo needs, and keeps what it accepts. `fail(path)` may return a status
+    to answer with, or status and code, and may block. `before` is a stopped server, whose address this one takes."""
 
     allow_reuse_port = True
 
@@ -75,7 +75,8 @@ class TestServer(http.server.ThreadingHTTPServer):
 
     @staticmethod
     def reserve():
-        """A socket that never listens: no other process gets its port while the server is down."""
+        """Returns a socket that never listens. It keeps other processes from taking its port while the server is
+        down."""
         reserved = socket.socket()
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         reserved.bind(("127.0.0.1", 0))

@@ -52,7 +52,7 @@ class Real(TinyRuns):
         self.assertIn(f"  mlflow       {page}\n", done.stderr)
         self.assertEqual(run["info"]["status"], "FINISHED")
         self.assertGreater(int(run["info"]["end_time"]), int(run["info"]["start_time"]))
-        # Speeds were measured again after the checkpoint; the server has the first of them.
+        # Speeds were measured again after the checkpoint, but the server has the first values.
         self.check_metrics(run, folder, ["loss/train", "loss/eval", "grad_norm", "learning_rate", STEP, "rewards_eval/margins"])
         params = {param["key"]: param["value"] for param in run["data"]["params"]}
         self.assertEqual((params["loss.beta"], params["exp_name"], params["n_examples"]), ("0.1", "killed", "120"))
@@ -101,7 +101,7 @@ class Real(TinyRuns):
         self.assertEqual(self.server.history(run, "counters/examples")[-1], (6000, 6000))
         self.assertEqual(len(self.server.history(run, "counters/examples")), 1501)
         self.assertEqual(run["info"]["status"], "KILLED")
-        # A run that is resumed is running again, and found again, even if the server's answer to its creation was lost.
+        # A resumed run has status RUNNING again. It is found even if the server's answer to its creation was lost.
         state = self.folder / "probe/mlflow/run.json"
         state.write_text(json.dumps(json.loads(state.read_text()) | {"run_id": ""}))
         probe = Probe(self.folder / "probe", self.server.url)

@@ -1,4 +1,4 @@
-// Logits, log-probabilities and gradients of a model, for the parity tests.
+// Computes logits, log-probabilities and gradients of a model, for the parity tests.
 //
 //   model_probe MODEL REQUEST.json ANSWER.safetensors
 //

@@ -1,4 +1,4 @@
-"""Models against transformers: logits, log-probabilities of packed forests, and every gradient by name.
+"""Compares models with transformers: logits, log-probabilities of packed forests, and every gradient by name.
 
     model_test.py [cpu|cuda]
 """
@@ -30,7 +30,8 @@ LOG_PROBS = 1e-4  # absolute, float32
 
 
 def random_examples(seed, vocabulary, count=6, longest=24):
-    """Shared prompts, shared responses, an empty prompt, responses of one token, one to four responses."""
+    """Makes examples with shared prompts, shared responses, an empty prompt, responses of one token, and one to four
+    responses."""
     draw = random.Random(seed)
     ids = lambda low, high: [draw.randrange(3, vocabulary) for _ in range(draw.randint(low, high))]
     examples = []
@@ -46,7 +47,7 @@ def random_examples(seed, vocabulary, count=6, longest=24):
 
 
 def padded(examples):
-    """All prompt + response sequences in one padded batch, with the mask of the response tokens."""
+    """Returns all prompt + response sequences in one padded batch, with the mask of the response tokens."""
     sequences = [(e["prompt"], r) for e in examples for r in e["responses"]]
     longest = max(len(p) + len(r) for p, r in sequences)
     ids = torch.zeros(len(sequences), longest, dtype=torch.long)
@@ -69,7 +70,7 @@ def by_transformers(model, examples):
     weights = torch.tensor([w for e in examples for w in e["weights"]], device=model.device)
     model.zero_grad()
     (weights * log_probs).sum().backward()
-    # As files call them: the head of GPT-NeoX has another name in memory, as have experts.
+    # Uses the names of files: in memory the head of GPT-NeoX has another name, and so do experts.
     gradients = {name: p.grad.float().cpu() for name, p in model.named_parameters() if p.grad is not None}
     if "gpt_neox.embed_in.weight" in gradients and "lm_head.weight" in gradients:
         gradients["embed_out.weight"] = gradients.pop("lm_head.weight")
@@ -121,9 +122,9 @@ def check_float32(name, folder, examples, recompute=False):
 
 
 def check_bfloat16(name, folder, examples):
-    """Within the error that transformers itself has in bfloat16 against float32, by the same measure.
+    """Checks that our error in bfloat16 against float32 is within that of transformers, by the same measure.
 
-    Returns both errors of the log-probabilities: few numbers, so they are judged over all models together.
+    Returns both errors of the log-probabilities. They are few numbers, so they are checked over all models together.
     """
     exact_rows, exact, _, exact_gradients = by_transformers(load(folder), examples)
     their_rows, theirs, _, their_gradients = by_transformers(load(folder, torch.bfloat16), examples)
@@ -171,7 +172,8 @@ VARIANTS = [
 
 
 def check_balance_loss(family):
-    """The balance loss and its gradients. Prompts are not shared: a forest has a shared one once, a padded batch several times."""
+    """Checks the balance loss and its gradients. Prompts are not shared, since a forest has a shared one once, a padded
+    batch several times."""
     coefficient = 3.0
     draw = random.Random(9)
     ids = lambda: [draw.randrange(3, 131) for _ in range(draw.randint(2, 20))]
@@ -195,7 +197,8 @@ def check_balance_loss(family):
 
 
 def check_text_part():
-    """The text part of a Gemma 3 for images and text, from files as transformers writes them and as the hub has them."""
+    """Checks the text part of a Gemma 3 for images and text, from files of transformers and from files as on the
+    hub."""
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration
     torch.manual_seed(0)
     vision = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28}
@@ -217,7 +220,7 @@ def check_text_part():
 
 
 def check_gpt2_small():
-    """The real shape of GPT-2 small, 124 million parameters."""
+    """Checks the real shape of GPT-2 small, 124 million parameters."""
     with tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(0)
         from transformers import GPT2Config, GPT2LMHeadModel
@@ -240,7 +243,7 @@ def main():
             examples = random_examples(number, 131)
             check_float32(name[:28], folder, examples)
             check_float32("  recomputed", folder, examples, recompute=True)
-            if family in tiny_models.EXPERTS:  # rounding would send some tokens to other experts: here every token goes to all
+            if family in tiny_models.EXPERTS:  # rounding would send some tokens to other experts, so every token goes to all
                 every = {"num_experts_per_tok": tiny_models.EXPERTS[family]}
                 tiny_models.make(family, folder, seed=number, **{**changes, **every})
             bfloat16.append(check_bfloat16("", folder, random_examples(100 + number, 131, count=16)))

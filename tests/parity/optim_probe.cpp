@@ -1,4 +1,4 @@
-// Updates of an optimizer on gradients that a test gives.
+// Runs updates of an optimizer on gradients from a test.
 //
 //   optim_probe NAME LEARNING_RATE BETA1 BETA2 EPSILON WEIGHT_DECAY STATE IN.safetensors OUT.safetensors
 //
@@ -26,7 +26,7 @@ Tensors read(const checkpoint::SafetensorsFile& file) {
   return tensors;
 }
 
-// All tensors whose names begin with `prefix`, as the one block of a model.
+// Returns all tensors whose names begin with `prefix`, as the one block of a model.
 model::Weights block_of(const Tensors& tensors, const std::string& prefix) {
   model::TensorTable table;
   table.blocks.push_back({model::BlockKind::layer, "", {}});

@@ -1,6 +1,6 @@
-"""Fifty updates of every optimizer equal those of torch.optim, bit for bit, with its defaults and with other settings.
+"""Compares fifty updates of every optimizer with torch.optim, bit for bit, with its defaults and with other settings.
 
-With optimizer state of 8 bits they equal the block-wise algorithm that bitsandbytes publishes, written out here.
+With optimizer state in 8 bits, they equal the block-wise algorithm that bitsandbytes publishes, written out here.
 """
 
 import os
@@ -30,7 +30,7 @@ def check(name, lr, **settings):
         optimizer.step()
     ours = updated(name, lr, settings, "null", {**start, **gradients})
     for i, w in enumerate(weights):
-        # Relative to the distance that the weights moved, not to their size.
+        # The error is relative to the distance that the weights moved, not to their size.
         error = ((ours[f"w.{i}"] - w).norm() / (w - start[f"w.{i}"]).norm()).item()
         assert torch.equal(ours[f"w.{i}"], w), f"{name} lr {lr:g} {settings}: off by {error:.1e} of the way"
 
@@ -46,7 +46,8 @@ def updated(name, lr, settings, state, tensors):
 
 
 def dynamic_map(signed):
-    """Seven decades: the middles of 1, 2, 4, ... equal parts of [0.1, 1], twice as many without signs; 0 and 1."""
+    """Returns the 8-bit numbers: 0, 1 and seven decades of the middles of 1, 2, 4, ... equal parts of [0.1, 1]. Without
+    signs there are twice as many parts."""
     values = [0.0, 1.0]
     for decade in range(7):
         borders = torch.linspace(0.1, 1, (1 if signed else 2) * 2 ** decade + 1)
@@ -56,7 +57,7 @@ def dynamic_map(signed):
 
 
 class Eight:
-    """An array in 8 bits, in blocks of 256."""
+    """Holds an array in 8 bits, in blocks of 256."""
 
     def __init__(self, count, signed):
         self.map, self.absmax = dynamic_map(signed), torch.zeros(count // 256, 1)
@@ -69,7 +70,7 @@ class Eight:
         blocks = values.view(-1, 256)
         self.absmax = blocks.abs().amax(1, keepdim=True)
         distance = (blocks / self.absmax).unsqueeze(-1) - self.map
-        # A negative number does not become 0, without signs no other number does.
+        # A negative number does not become 0. Without signs, no nonzero number does.
         nonzero = blocks < 0 if self.map[0] < 0 else blocks > 0
         keeps_sign = ~(nonzero.unsqueeze(-1) & (self.map == 0))
         self.codes = torch.where(keeps_sign, distance.abs(), 9).argmin(-1)
@@ -93,7 +94,7 @@ def check_eight_bits(name, lr, decay=0.0):
             average.store(a)
         square.store(s)
     ours = updated(name, lr, {"weight_decay": decay}, "8bit", tensors)["w.0"]
-    # A sum that is rounded otherwise may move a number to the next code: not many, and not far.
+    # Another order of summation may move a number to the next code. Such numbers are few, and the change is small.
     error = ((ours - w).norm() / (w - tensors["w.0"]).norm()).item()
     assert error < 1e-3, f"{name} with 8 bits: off by {error:.1e} of the way"
     exact = updated(name, lr, {"weight_decay": decay}, "float32", tensors)["w.0"]

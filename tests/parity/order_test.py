@@ -1,4 +1,4 @@
-"""The order of examples against Python's and NumPy's own random numbers, for many seeds, sizes and epochs."""
+"""Compares the order of examples with Python's and NumPy's random numbers, for many seeds, sizes and epochs."""
 
 import tempfile
 import unittest

@@ -56,7 +56,7 @@ class Parquet(unittest.TestCase):
         self.assertEqual(got, wanted)
 
     def check_columns(self, columns: dict, like: dict) -> None:
-        """Rows of columns in Arrow's types equal rows of plain values, as a loss sees them."""
+        """Compares rows of columns in Arrow's types with rows of plain values, as a loss gets them."""
         parquet = self.folder / "rows.parquet"
         pyarrow.parquet.write_table(pyarrow.table(columns), parquet)
         lines = write_lines(self.folder / "rows.jsonl",
@@ -67,7 +67,7 @@ class Parquet(unittest.TestCase):
         self.assertTrue(wanted)
 
     def test_categories(self) -> None:
-        """A pandas Categorical is a dictionary; so are system prompts that a program has stored once."""
+        """A pandas Categorical is a dictionary column. So are system prompts of which a program stores each once."""
         texts = {"system": ["Be brief.", "Sei höflich.", "Be brief.", None], "question": ["q0", "q1", "q2", "q3"],
                  "chosen": ["a", "b", "c", "d"], "rejected": ["e", "f", "g", "h"]}
         for index in (pyarrow.int8(), pyarrow.int32()):
@@ -141,7 +141,7 @@ class Parquet(unittest.TestCase):
             self.assertIn(f"odd.parquet:1: {problem}", answer.stderr)
 
     def check_bomb(self, table: pyarrow.Table, **options) -> None:
-        """Little on disk that decodes to gigabytes is refused before it takes the memory."""
+        """A small file that decodes to gigabytes is rejected before it takes the memory."""
         file = self.folder / "bomb.parquet"
         pyarrow.parquet.write_table(table, file, compression="zstd", **options)
         self.assertLess(file.stat().st_size, 200_000)

@@ -1,5 +1,5 @@
-"""Models that transformers saved with bitsandbytes' weights: the values that dpo reads are those that transformers computes of them,
-and LoRA is trained over them as they are."""
+"""Compares models that transformers saved with bitsandbytes' weights: dpo reads the values that transformers computes
+from them, and LoRA is trained over them unchanged."""
 
 import hashlib
 import json
@@ -29,8 +29,8 @@ from bitsandbytes.backends.default.ops import _dequantize_4bit_compute
 from bitsandbytes.backends.utils import _get_4bit_code
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-# On a CPU with AVX-512, bitsandbytes 0.50 reads matrices wrongly whose rows are no multiple of a block, as those of tiny models: off by
-# several times the rounding to 4 bits. Its portable implementation is right.
+# On a CPU with AVX-512, bitsandbytes 0.50 misreads matrices whose rows are no multiple of a block, such as those of
+# tiny models. They are off by several times the rounding to 4 bits. Its portable implementation is correct.
 PORTABLE = torch.library.Library("bitsandbytes", "IMPL")
 PORTABLE.impl("dequantize_4bit",
               lambda codes, absmax, block, kind, shape, dtype: _dequantize_4bit_compute(
@@ -68,7 +68,7 @@ class Quantized(unittest.TestCase):
         cls.scratch.cleanup()
 
     def make(self, name, family="llama", form="nested", dtype=torch.float32):
-        """A folder with quantized weights, and its values in a model of transformers."""
+        """Saves a folder with quantized weights. Returns it with a transformers model of its values."""
         source, folder = self.folder / "source", self.folder / name
         tiny_models.model(family, 5).to(dtype).save_pretrained(source)
         model = AutoModelForCausalLM.from_pretrained(source, device_map={"": "cpu"}, dtype=dtype,
@@ -95,7 +95,7 @@ class Quantized(unittest.TestCase):
             self.assertEqual(values.dtype, theirs[name].dtype, name)
             if exact:
                 self.assertTrue(torch.equal(values, theirs[name]), name)
-            else:  # ours multiplies by SCB / 127, bitsandbytes by SCB and then by 1 / 127
+            else:  # we multiply by SCB / 127, bitsandbytes by SCB and then by 1 / 127
                 torch.testing.assert_close(values, theirs[name], rtol=2.5e-7, atol=0)
 
     def compare_scores(self, folder, model):
@@ -142,7 +142,7 @@ class Quantized(unittest.TestCase):
                 self.check(self.train(f"values {form}", values))
                 self.assertEqual(self.adapter(f"small {form}"), self.adapter(f"values {form}"))
                 self.assertEqual(self.adapter(f"small {form}"), self.adapter(f"given {form}"))
-        # Rounding the values again would give others.
+        # Quantizing the values again gives other values.
         self.check(self.train("again", self.folder / "lora nested-values", "adapter.base_dtype=nf4"))
         self.assertNotEqual(self.adapter("again"), self.adapter("small nested"))
 
@@ -170,7 +170,8 @@ class Quantized(unittest.TestCase):
         values = self.converted(folder)
         self.check(self.train("dora values", values, *words))
         self.assertEqual(self.adapter("dora small"), self.adapter("dora values"))
-        # Values that are rounded again have scores of their own, in which the policy begins as the reference.
+        # Values that are quantized again have different reference scores. The policy still starts equal to the
+        # reference.
         self.check(self.train("dora again", values, *words, "adapter.base_dtype=nf4"))
         losses = [json.loads(line).get("loss/train") for line in (self.folder / "dora again" / "metrics.jsonl").read_text().splitlines()]
         self.assertAlmostEqual(next(loss for loss in losses if loss), 0.6931472, places=6)
@@ -183,7 +184,7 @@ class Quantized(unittest.TestCase):
         file = folder / "model.safetensors"
         before = file.read_bytes()
         tensors = load_file(file)
-        tensors["model.layers.0.mlp.up_proj.weight"][0] ^= 0x11  # one code
+        tensors["model.layers.0.mlp.up_proj.weight"][0] ^= 0x11  # changes one byte of codes
         save_file(tensors, file, metadata={"format": "pt"})
         done = self.train("part", folder, *words)
         self.assertEqual(done.returncode, 1)

@@ -1,4 +1,4 @@
-// Examples of a test's request, in tokens.
+// Reads the examples of a test's request, in tokens.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace dpo {
 
-// Reads lists of {"prompt": [ids], "responses": [[ids]...]}, with "weight", "margin", "tail_weight" (of the
-// tokens that the longer responses have more), "unscored" (ranges [begin, end] of each response) and
-// "desirable" where they are given, and keeps what examples view.
+// Reads lists of {"prompt": [ids], "responses": [[ids]...]}. Optional keys: "weight", "margin", "tail_weight"
+// (for the tokens by which the longer responses exceed the shortest), "unscored" (ranges [begin, end] of each
+// response) and "desirable". Owns the data that the examples view.
 class ExampleReader {
  public:
   std::vector<data::Example> read(const nlohmann::json& list) {

@@ -1,7 +1,6 @@
-// Logits after the sampling options, for the parity tests.
-//
-// stdin: {"logits": [[...]...], "seen": [[ids]...], "options": {"temperature", "top_k", "top_p", "min_p",
-// "repetition_penalty"}}; stdout: the logits, null where they are masked.
+// Applies the sampling options to logits, for the parity tests. stdin: {"logits": [[...]...], "seen":
+// [[ids]...], "options": {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}}; stdout: the
+// logits, null where they are masked.
 #include <cmath>
 #include <iostream>
 

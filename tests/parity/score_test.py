@@ -1,4 +1,4 @@
-"""`dpo score` against the padded computation of transformers: log-softmax, summed over the responses' tokens."""
+"""Compares `dpo score` with the padded computation of transformers: log-softmax, summed over the responses' tokens."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ def as_texts(line: dict) -> dict:
 
 @torch.no_grad()
 def padded_scores(model, pairs: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
-    """All sequences in one batch, padded at their ends."""
+    """Scores all sequences in one batch, padded at their ends."""
     longest = max(len(prompt) + len(response) for prompt, response in pairs)
     ids = torch.zeros(len(pairs), longest, dtype=torch.long)
     mask, counted = torch.zeros_like(ids), torch.zeros_like(ids, dtype=torch.bool)

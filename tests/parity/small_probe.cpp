@@ -1,4 +1,4 @@
-// Matrices in few bits.
+// Quantizes matrices.
 //
 //   small_probe nf4|int8|fp8 IN.safetensors OUT.safetensors
 //

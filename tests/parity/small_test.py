@@ -1,7 +1,8 @@
-"""Matrices in few bits: nf4 against bitsandbytes, int8 and fp8 against torch.
+"""Compares quantized matrices: nf4 with bitsandbytes, int8 and fp8 with torch.
 
-bitsandbytes' codes, scales and values to the bit, with one exception: on a CPU it finds the 8-bit codes of scales in a table that is a
-little coarse, so that a scale in the middle between two numbers gets the other one. On a GPU, and in its definition, it is the nearest.
+Codes, scales and values equal bitsandbytes' bit for bit, with one exception. On a CPU, bitsandbytes finds the 8-bit
+codes of scales in a table that is a little coarse, so a scale in the middle between two numbers gets the other one. On
+a GPU, and in its definition, it gets the nearest.
 """
 
 import os
@@ -43,7 +44,7 @@ def check_nf4(name, matrix, ours):
     packed, state = bnb.quantize_4bit(matrix, blocksize=64, compress_statistics=True, quant_type="nf4")
     codes, scales, nested, offset, values = (ours[f"{name}.{part}"] for part in ("codes", "scales", "nested", "offset", "values"))
     assert torch.equal(codes, packed.flatten()), f"{name}: codes"
-    # The mean of the scales is added in another order.
+    # The mean of the scales is summed in another order.
     assert abs(offset.item() - state.offset.item()) <= 2e-7 * state.offset.item(), f"{name}: offset"
     relative = bnb.quantize_4bit(matrix, blocksize=64, quant_type="nf4")[1].absmax - offset
     blocks = torch.nn.functional.pad(relative, (0, -len(relative) % 256)).view(-1, 256)
@@ -55,7 +56,7 @@ def check_nf4(name, matrix, ours):
     if torch.equal(offset, state.offset.view(1)) and nested.min() > 0:  # zeros have the same value with any code
         other = (scales.int() - state.absmax.int()).abs()
         assert other.max() <= 1 and (other > 0).float().mean() < 0.02, f"{name}: codes of scales"
-    # With the same codes, bitsandbytes computes the same values.
+    # bitsandbytes computes the same values from the same codes.
     state.absmax, state.offset, state.state2.absmax = scales, offset[0], nested
     assert torch.equal(values, bnb.dequantize_4bit(packed, state)), f"{name}: values"
 

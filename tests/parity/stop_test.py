@@ -1,4 +1,4 @@
-"""Models that transformers' generate() stops by itself: what every written folder says about the ends of answers."""
+"""Models that transformers' generate() stops by itself: the ends of answers that every written folder declares."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PROGRAM = os.environ["DPO_PROGRAM"]
 os.environ["OMP_NUM_THREADS"] = "1"
 GENERATION = {"do_sample": True, "temperature": 0.7, "top_p": 0.9, "repetition_penalty": 1.0}
 MESSAGES = [{"role": "user", "content": "Hello é?"}]
-# The answer of a base model to every prompt: a text and the end of a turn, repeated.
+# The base model's answer to every prompt: a text and the end of a turn, repeated.
 ANSWER = ["H", "i", "<|im_end|>", "Ċ"]
 CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
@@ -37,7 +37,7 @@ OTHER = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
 
 
 def make_tokenizer(folder, pad=None, template=None):
-    """A tokenizer whose tokens are bytes."""
+    """Returns a tokenizer whose tokens are bytes."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokens = Tokenizer(models.BPE(vocab={character: i for i, character in enumerate(alphabet)}, merges=[]))
     tokens.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -53,7 +53,7 @@ def make_tokenizer(folder, pad=None, template=None):
 
 
 def make_model(folder, tokenizer, generation=None):
-    """Its layers add nothing, and the head knows only which token of ANSWER follows which."""
+    """Saves a model whose layers add nothing. Its head only knows which token of ANSWER follows which."""
     torch.manual_seed(0)
     model = LlamaForCausalLM(LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                                          num_key_value_heads=2, vocab_size=len(tokenizer), max_position_embeddings=256,
@@ -83,7 +83,7 @@ def dpo(*words, **options):
 
 
 def answer(folder, model=None, **options):
-    """What generate() writes after the conversation of the folder's own template, with the folder's own settings."""
+    """Returns the text that generate() writes after a conversation, with the folder's own template and settings."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = model or AutoModelForCausalLM.from_pretrained(folder)
     prompt = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, return_tensors="pt", return_dict=True)
@@ -105,7 +105,7 @@ class Stop(unittest.TestCase):
         self.ends = self.tokenizer.convert_tokens_to_ids(["<|endoftext|>", "<|im_end|>"])
 
     def train(self, *keys, rows=None):
-        """The last checkpoint of two updates that change nothing."""
+        """Trains two updates that change nothing. Returns the last checkpoint."""
         file = self.folder / "rows.jsonl"
         rows = rows or [{"messages": [{"role": "user", "content": f"{i}?"}, {"role": "assistant", "content": "Hi"}]} for i in range(8)]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -115,7 +115,7 @@ class Stop(unittest.TestCase):
         return self.folder / "run" / "LATEST"
 
     def check(self, folder, generation=GENERATION):
-        """It stops, has its other settings, and renders what dpo renders."""
+        """Checks that the model stops, keeps its other settings, and renders like dpo."""
         written = json.loads((folder / "generation_config.json").read_text())
         self.assertEqual(written.pop("eos_token_id"), self.ends)
         self.assertEqual(written, generation)
@@ -155,7 +155,7 @@ class Stop(unittest.TestCase):
         adapter = self.train("chat_template=chatml", "adapter=lora", "adapter.r=2", "adapter.merge_on_save=true")
         written = json.loads((adapter / "generation_config.json").read_text())
         self.assertEqual(written, {**GENERATION, "eos_token_id": self.ends})
-        # PEFT and transformers take the base's settings; those of the adapter's folder must be given to generate().
+        # PEFT and transformers use the base's settings, so those of the adapter's folder must be passed to generate().
         own = GenerationConfig.from_pretrained(adapter)
         for loader in (AutoModelForCausalLM, AutoPeftModelForCausalLM):
             model = loader.from_pretrained(adapter)
@@ -164,7 +164,7 @@ class Stop(unittest.TestCase):
         self.check(self.folder / "run" / "merged")
         dpo("merge", self.base, adapter, self.folder / "out")
         self.check(self.folder / "out")
-        (adapter / "generation_config.json").unlink()  # as older versions of dpo, and PEFT, leave it
+        (adapter / "generation_config.json").unlink()  # older versions of dpo, and PEFT, do not write it
         dpo("merge", self.base, adapter, self.folder / "older")
         self.check(self.folder / "older")
 

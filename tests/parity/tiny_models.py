@@ -1,4 +1,4 @@
-"""Tiny random models of every family, made by transformers, for the tests of models and weights.
+"""Makes tiny random models of every family with transformers, for the tests of models and weights.
 
     folder = make("llama", Path("somewhere"))                  # config.json and model.safetensors
     make("gpt2", folder, tie_word_embeddings=False, dtype="bfloat16", seed=3)
@@ -57,19 +57,19 @@ SETTINGS = {
                   "norm_topk_prob": True},
     "olmoe": {**LLAMA_LIKE, "pad_token_id": 0, "num_experts": 7, "num_experts_per_tok": 3},
 }
-EXPERTS = {"mixtral": 5, "qwen3_moe": 7, "olmoe": 7}  # of the families that have them
+EXPERTS = {"mixtral": 5, "qwen3_moe": 7, "olmoe": 7}  # number of experts of the families that have them
 FAMILIES = list(SETTINGS)
 
 
 def config(family: str, **changes):
-    """The configuration of a tiny model, with keys of its config.json changed."""
+    """Returns the configuration of a tiny model, with `changes` to keys of its config.json."""
     return AutoConfig.for_model(family, **{**SETTINGS[family], **changes})
 
 
 def model(family: str, seed: int = 0, dtype: str = "float32", **changes):
-    """Every number is random, also those that a new model begins with as zeros or ones."""
+    """Returns a model with random values everywhere, also where a new model has zeros or ones."""
     torch.manual_seed(seed)
-    # Not every attention of transformers has soft caps; this one has.
+    # Not every attention of transformers supports soft caps, but "eager" does.
     made = AutoModelForCausalLM.from_config(config(family, **changes), attn_implementation="eager")
     with torch.no_grad():
         for parameter in made.parameters():
@@ -80,6 +80,6 @@ def model(family: str, seed: int = 0, dtype: str = "float32", **changes):
 
 def make(family: str, folder: Path, seed: int = 0, dtype: str = "float32", max_shard_size: str = "5GB",
          **changes) -> Path:
-    """Saves a tiny model as transformers does; `changes` are keys of its config.json."""
+    """Saves a tiny model as transformers does. `changes` are keys of its config.json."""
     model(family, seed, dtype, **changes).save_pretrained(folder, max_shard_size=max_shard_size)
     return Path(folder)

@@ -1,4 +1,4 @@
-"""A tokenizer for tiny models, made at test time: every id is one character.
+"""Makes a tokenizer for tiny models at test time. Every id is one character.
 
     tiny_tokenizer.make(folder, size=131, eos=2)
     tiny_tokenizer.text([5, 17, 3])     # what it encodes to these ids
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
-FIRST = 0x100  # Latin letters with marks: two bytes each
+FIRST = 0x100  # the first of the Latin letters with marks, of two bytes each
 
 
 def text(ids: list[int]) -> str:

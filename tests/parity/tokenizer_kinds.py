@@ -43,11 +43,11 @@ def with_bos(tokenizer, token):
 
 
 def of_spaces(texts, normalizer=None, pre_tokenizer=None, specials=("<unk>", "<s>", "</s>", *BYTE_TOKENS), **model):
-    """Llama's kind: a visible character for a space, bytes for what the vocabulary lacks."""
+    """Returns a tokenizer like Llama's: a visible character for a space, bytes for what the vocabulary lacks."""
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     tokenizer = train(texts, specials, pre_tokenizer, normalizer, decoders.Sequence(steps), vocab_size=2200,
                       unk_token="<unk>", **model)
-    # What the trainer made special is only part of the vocabulary, but for these.
+    # The trainer's special tokens become part of the vocabulary only, except these.
     made = Tokenizer(tokenizer.model)
     made.normalizer, made.pre_tokenizer, made.decoder = tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder
     made.add_special_tokens(["<unk>", "<s>", "</s>"])
@@ -64,7 +64,7 @@ def with_flags(tokenizer):
 
 
 def make_all(texts):
-    """(name, tokenizer, whether every text comes back)"""
+    """Returns a list of (name, tokenizer, True if every text survives decoding)."""
     lower = normalizers.Sequence([normalizers.NFKC(), normalizers.Strip(), normalizers.Lowercase(),
                                   normalizers.Replace(Regex(r"[\s]{2,}"), " "), normalizers.Replace("...", "…")])
     metaspace = pre_tokenizers.Metaspace

@@ -1,4 +1,4 @@
-"""Every other kind of tokenizer, made here with the Python library, on made-up texts; and invalid UTF-8."""
+"""Tests every other kind of tokenizer, made here with the Python library, on made-up texts and invalid UTF-8."""
 
 import json
 import os
@@ -28,8 +28,8 @@ def check_kinds(folder):
 
 
 def check_code_points(folder):
-    """Every code point, for the classes and normal forms that tables of ours hold; of the planes that are unassigned, or private,
-    as a whole every 16th."""
+    """Checks every code point, for the classes and normal forms in our tables. In planes that are wholly unassigned or
+    private, it checks every 16th."""
     uniform = lambda c: 0x40000 <= c < 0xE0000 or c >= 0xF0000
     texts = [chr(c) for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF and (c % 16 == 0 or not uniform(c))]
     names = ["llama3", "nfkd", "qwen2", "o200k", "deepseek", "digits", "lower", "nfd"]
@@ -46,7 +46,8 @@ def check_sentencepiece(folder):
     corpus.write_text("\n".join(" ".join(words.choices(WORDS, k=12)) for _ in range(4000)))
     target = folder / "sentencepiece"
     target.mkdir()
-    # Of type BPE, as Llama's: with type unigram, releases of sentencepiece differ where two ways score the same.
+    # The type is BPE, like Llama's. With type unigram, releases of sentencepiece differ where two splits score the
+    # same.
     sentencepiece.SentencePieceTrainer.train(
         input=str(corpus), model_prefix=str(target / "tokenizer"), model_type="bpe", vocab_size=900, byte_fallback=True,
         character_coverage=0.99, minloglevel=2, hard_vocab_limit=False)
@@ -61,7 +62,7 @@ def check_sentencepiece(folder):
 
 
 def check_invalid_utf8(folder):
-    """Bytes that are not UTF-8 are read as Python's errors="replace" reads them."""
+    """Bytes that are not UTF-8 are read as with Python's errors="replace"."""
     pieces = [b"\xff", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"\x80", b"a",
               b" ", "é".encode(), "😀".encode()]
     texts = Texts(5).random

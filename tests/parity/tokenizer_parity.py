@@ -8,7 +8,7 @@ PROGRAM = os.environ["DPO_PROGRAM"]
 
 
 def lines_of(folder, inputs, *options):
-    """The output of dpo for these values, one JSON value per line in both directions."""
+    """Returns the output of dpo for these values, one JSON value per line in both directions."""
     text = "".join(json.dumps(value) + "\n" for value in inputs)
     done = subprocess.run([PROGRAM, "tokenize", str(folder), "--json", *options], input=text.encode(),
                           capture_output=True, check=False)
@@ -27,7 +27,7 @@ def first_difference(name, what, inputs, ours, theirs):
 
 
 def compare(name, folder, reference, texts, round_trip=False, special=False):
-    """`reference` is a tokenizers.Tokenizer. Returns how many texts were compared."""
+    """Compares texts with `reference`, a tokenizers.Tokenizer. Returns the number of texts."""
     expected = [encoding.ids for encoding in reference.encode_batch(texts, add_special_tokens=special)]
     options = ["--special"] if special else []
     ours = lines_of(folder, texts, *options)

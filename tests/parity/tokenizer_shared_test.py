@@ -1,4 +1,4 @@
-"""Real tokenizers and real text: GPT-2, GPT-NeoX and a Llama, on every row of HH and on made-up texts."""
+"""Tests real tokenizers on real text: GPT-2, GPT-NeoX and a Llama, on every row of HH and on made-up texts."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ def hh_texts(folder):
 
 
 def gpt2(folder):
-    """As GPT2TokenizerFast makes it of vocab.json and merges.txt."""
+    """Returns the tokenizer that GPT2TokenizerFast makes from vocab.json and merges.txt."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt")))
@@ -50,7 +50,7 @@ def main():
         folder = data / "tokenizers" / name
         reference = gpt2(folder) if name == "gpt2" else Tokenizer.from_file(str(folder / "tokenizer.json"))
         compare(f"{name}, HH", folder, reference, rows, round_trip=name != "llama")
-        # GPT-NeoX normalizes, so not every made-up text comes back.
+        # GPT-NeoX normalizes, so some made-up texts do not survive decoding.
         compare(f"{name}, made up", folder, reference, Texts(seed).list(COUNT), round_trip=name == "gpt2")
         compare(f"{name}, with special tokens", folder, reference, Texts(seed + 10).list(COUNT // 20), special=True)
 

@@ -1,4 +1,4 @@
-"""Texts that try a tokenizer: scripts, emoji, marks, controls, whitespace, long runs, special tokens, case."""
+"""Texts that are hard for a tokenizer: scripts, emoji, marks, controls, whitespace, long runs, special tokens, case."""
 
 import random
 

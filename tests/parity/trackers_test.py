@@ -1,4 +1,5 @@
-"""TensorBoard and W&B read what a run wrote for them: every value, each step once, also after kills and resuming."""
+"""TensorBoard and W&B read all that a run wrote for them: every value, each step once, also after kills and
+resuming."""
 
 import json
 import os
@@ -24,13 +25,14 @@ SAMPLES = ["sample_during_eval=true", "n_eval_model_samples=2", "n_examples=120"
 
 
 def tensorboard(run):
-    # 0: keep all values, where TensorBoard shows a selection.
+    # A size of 0 keeps all values. By default TensorBoard shows a selection.
     kinds = ("scalars", "histograms", "tensors", "compressedHistograms", "images", "audio")
     return EventAccumulator(str(run / "tensorboard"), size_guidance={kind: 0 for kind in kinds}).Reload()
 
 
 def texts(run, tag):
-    """As TensorBoard's page reads them. The other accumulator never forgets texts, of which a resumed run has new ones."""
+    """Reads texts as TensorBoard's page does. The other accumulator never forgets texts, but a resumed run has new
+    ones."""
     return PageAccumulator(str(run / "tensorboard"), size_guidance={"tensors": 0}).Reload().Tensors(tag)
 
 
@@ -40,7 +42,8 @@ def wandb_folder(run):
 
 
 def wandb_records(run):
-    """The records of the .wandb file, read as W&B's own code does: LevelDB's log format with the CRC-32 of zlib."""
+    """Returns the records of the .wandb file, read like W&B's own code: LevelDB's log format with the CRC-32 of
+    zlib."""
     folder = wandb_folder(run)
     data = (folder / f"run-{folder.name.rpartition('-')[2]}.wandb").read_bytes()
     assert data[:7] == b":W&B" + struct.pack("<HB", 0xBEE1, 0)
@@ -74,7 +77,7 @@ class Trackers(TinyRuns):
         cls.check(cls.train(cls.run_folder, *SAMPLES, "wandb.entity=team"))
 
     def expected_rows(self, run):
-        """The lines of metrics.jsonl by step: an update and an evaluation are one row."""
+        """Returns the lines of metrics.jsonl by step. An update and an evaluation are one row."""
         rows = {}
         for line in self.metrics(run):
             rows.setdefault(line[STEP], {}).update(line)

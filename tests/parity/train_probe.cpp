@@ -39,7 +39,7 @@ loss::Options read_loss(const json& asked) {
   return options;
 }
 
-// A model with the adapter of a folder, over `base`.
+// Returns a model with the adapter of a folder, over `base`.
 model::Model with_adapter(const model::Model& model, const std::string& folder) {
   return model::make_model(model.config, checkpoint::open_adapter(folder, model.table).table);
 }

@@ -1,7 +1,9 @@
-"""Twenty updates on real HH rows against a padded PyTorch script that follows the training step of direct-preference-optimization.
+"""Compares twenty updates on real HH rows with a padded PyTorch script of direct-preference-optimization's training
+step.
 
-SFT, DPO, conservative DPO and IPO; rankings; length-desensitised, weighted and with margins, with tokens that are not
-scored; a tiny GPT-NeoX and a tiny Llama; float32. Loss, rewards and gradient norm of every update, and the final weights.
+Covers SFT, DPO, conservative DPO and IPO; rankings; length-desensitised and weighted losses, margins, unscored tokens;
+a tiny GPT-NeoX and a tiny Llama; float32. Compares loss, rewards and gradient norm of every update, and the final
+weights.
 """
 
 import gzip
@@ -29,7 +31,7 @@ ALL = "DPO_TEST_ALL" in os.environ  # else one family
 
 
 def hh_batches(count):
-    """Pairs of real rows. Ids are folded into the tiny models' vocabulary; lengths stay as they are, cut to fit."""
+    """Returns pairs of real rows. Ids are folded into the tiny models' vocabulary. Lengths are kept, cut to fit."""
     tokenizer = Tokenizer.from_file(str(next(SHARED.glob("**/gpt-neox*/tokenizer.json"), None) or
                                         next(SHARED.glob("**/tokenizer.json"))))
     fold = lambda text, limit, last: [3 + i % (VOCABULARY - 3) for i in tokenizer.encode(text).ids][-limit:] if last else \
@@ -56,8 +58,8 @@ def hh_batches(count):
 
 
 def log_probs(model, examples, place):
-    """Summed log-probabilities of the responses at a place, in one padded batch. Tokens beyond the shortest response of
-    an example count its tail_weight."""
+    """Returns the summed log-probabilities of the responses at a place, in one padded batch. A token beyond the
+    shortest response of an example counts with its tail_weight."""
     sequences = [(e["prompt"], e["responses"][place]) for e in examples]
     longest = max(len(p) + len(r) for p, r in sequences)
     ids, mask = (torch.zeros(len(sequences), longest, dtype=torch.long) for _ in range(2))
@@ -90,7 +92,7 @@ def loss_of(name, policy, reference, settings, margins):
 
 
 def weights_of(model):
-    """By the names of files, which transformers changes in memory."""
+    """Returns the weights by their names in files, which transformers changes in memory."""
     weights = dict(model.named_parameters())
     if "gpt_neox.embed_in.weight" in weights and "lm_head.weight" in weights:
         weights["embed_out.weight"] = weights.pop("lm_head.weight")
@@ -139,8 +141,8 @@ def relative(ours, theirs, scale=0.0):
 
 
 def matters(name, weight):
-    """1 where a weight has an influence. The bias of a key's dimensions without rotary embedding has none: it adds the same to all
-    scores of a query. Its gradient is rounding noise, which RMSprop scales up to a whole step."""
+    """Returns 1 where a weight has an influence. The bias of a key's dimensions without rotary embedding has none: it
+    adds the same to all scores of a query. Its gradient is rounding noise, which RMSprop scales up to a whole step."""
     mask = torch.ones_like(weight)
     if name.endswith("query_key_value.bias"):
         settings = tiny_models.SETTINGS["gpt_neox"]
@@ -150,8 +152,8 @@ def matters(name, weight):
 
 
 def compare(name, ours, theirs, tolerance=TOLERANCE):
-    """Rewards are small differences of large log-probabilities: the tolerance is of themselves, and relative to their size they have one
-    of their own."""
+    """Compares the results. Rewards are small differences of large log-probabilities, so their tolerance is absolute,
+    and they have a separate one relative to their size."""
     (figures, weights), (expected, expected_weights) = ours, theirs
     largest = max(abs(x) for key in ("chosen", "rejected") for x in expected[key])
     errors = {key: relative(figures[key], expected[key], largest if key in ("chosen", "rejected") else 0) for key in figures}
@@ -165,12 +167,12 @@ def compare(name, ours, theirs, tolerance=TOLERANCE):
 
 
 def of_one(batches):
-    """What to imitate."""
+    """Returns batches of examples with one response, to imitate."""
     return [[{**e, "responses": e["responses"][:1]} for e in b] for b in batches]
 
 
 def of_three(batches):
-    """Rankings: a pair, followed by a text of the next example."""
+    """Returns rankings: a pair, followed by a text of the next example."""
     return [[{**e, "responses": e["responses"] + [b[i - 1]["responses"][0][:30]]} for i, e in enumerate(b)] for b in batches]
 
 
@@ -183,7 +185,7 @@ def weighted(batches):
 
 
 def of_turns(batches):
-    """A user's turns inside the responses: read, but not scored. Some lie beyond a short response."""
+    """Returns examples whose responses contain unscored turns of a user. Some lie beyond a short response."""
     return [[{**e, "unscored": [[[1 + i % 2, 4], [9, 12], [30, 100]] for _ in e["responses"]]} for i, e in enumerate(b)]
             for b in batches]
 

@@ -1,10 +1,10 @@
-"""Every loss that TRL has and we have too, against TRL's own code: values and derivatives, in float64.
+"""Compares every loss that both TRL and dpo have with TRL's own code: values and derivatives, in float64.
 
-TRL's trainers are made without their constructors, which want models and data; their loss functions run as they
-are, over models whose log-probabilities this test chooses. Derivatives are autograd's.
+TRL's trainers are made without their constructors, which need models and data. Their loss functions run unchanged over
+models whose log-probabilities this test chooses. Derivatives come from autograd.
 
-Equal to rounding: the tables EQUAL, EQUAL_WITHOUT_REFERENCE and KTO. Where we differ on purpose, a test of
-Differences shows how, so that neither side can change unnoticed:
+The tables EQUAL, EQUAL_WITHOUT_REFERENCE and KTO are equal to rounding. For each intended difference, a test in
+Differences shows it, so that neither side can change unnoticed:
 
 | loss | TRL 1.16 | here | why |
 |---|---|---|---|
@@ -37,15 +37,15 @@ from trl import DPOTrainer, KTOTrainer
 from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
-torch.set_default_dtype(torch.float64)  # constants that TRL creates must be float64 too
+torch.set_default_dtype(torch.float64)  # makes constants that TRL creates float64 too
 
 PAIRS = 24
-NEAR, FAR = 3.0, 4000.0  # how far sums of log-probabilities are from the reference's
+NEAR, FAR = 3.0, 4000.0  # distances of summed log-probabilities from the reference's
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
 
 
 class Responses:
-    """Log-probabilities of responses by token, the chosen ones first, each after its own prompt."""
+    """Holds log-probabilities of responses by token, the chosen ones first. Each response has its own prompt."""
 
     def __init__(self, seed, pairs=PAIRS, spread=NEAR, lengths=None):
         random = torch.Generator().manual_seed(seed)
@@ -58,19 +58,19 @@ class Responses:
         self.is_response = self.is_text & (place >= self.prompts[:, None])
         base = -torch.rand(2 * pairs, self.width, generator=random) * 4 - 1e-3
         shift = (torch.rand(2 * pairs, generator=random) * 2 - 1) * spread
-        # The models drift apart where one of them finds the response less likely.
+        # The shift lowers the log-probability under one model: the policy if it is negative, else the reference.
         per_token = (shift / self.tokens)[:, None]
         self.policy = (base + per_token.clamp(max=0)).requires_grad_()
         self.reference = base - per_token.clamp(min=0)
 
     def scored(self, table):
-        """What a model with TRL's fused head answers: zero where nothing is to be scored."""
+        """Returns the output of a model with TRL's fused head: zero where nothing is scored."""
         zeros = torch.zeros(table.shape[0], self.width - 1)
         return SimpleNamespace(log_probs=(table * self.is_response)[:, 1:], entropy=zeros, mean_logits=zeros,
                                is_top1=zeros.bool())
 
     def logits(self):
-        """Of two words; the first one has the wanted log-probability as it is."""
+        """Returns logits over two words. The first word's log-probability is the wanted one."""
         other = torch.log(-torch.expm1(self.policy.clamp(max=-1e-12)))
         both = torch.stack([self.policy, other], -1)
         return SimpleNamespace(logits=torch.cat([both[:, 1:], both[:, :1]], 1))  # position t predicts t + 1
@@ -80,7 +80,7 @@ class Responses:
         return [[c, c0 if reference else 0.0, n] for c, c0, n in zip(*sums, self.tokens.tolist(), strict=True)]
 
     def derivatives(self, loss):
-        """By each response's sum: every token of it has the same."""
+        """Returns derivatives by each response's sum. Every token of a response has the same one."""
         (by_token,) = torch.autograd.grad(loss, self.policy)
         first = by_token.gather(1, self.prompts[:, None])
         torch.testing.assert_close(by_token[self.is_response], first.expand_as(by_token)[self.is_response],
@@ -91,7 +91,7 @@ class Responses:
 class Model:
     training = True
     is_gradient_checkpointing = False
-    _modules = {}  # read by accelerate where peft is installed
+    _modules = {}  # accelerate reads it if peft is installed
 
     def __init__(self, answer):
         self.answer = answer
@@ -101,7 +101,7 @@ class Model:
 
 
 def bare(kind, **attributes):
-    """A trainer with only what its loss function reads."""
+    """Returns a trainer with only the attributes that its loss function reads."""
     trainer = object.__new__(kind)
     same = lambda x: x
     vars(trainer).update(
@@ -140,7 +140,7 @@ def trl_cpo(responses, loss_type, cpo_alpha=0.0, beta=0.1, gamma=0.5, label_smoo
 
 
 def trl_kto(responses, mismatched, labels, beta=0.1, desirable_weight=1.0, undesirable_weight=1.0):
-    """Rows of the mismatched texts are known by their first token, 1."""
+    """Computes TRL's KTO loss. The first token, 1, marks rows of the mismatched texts."""
     def model(of):
         return Model(lambda ids: (mismatched if ids[0, 0] == 1 else responses).scored(
             getattr(mismatched if ids[0, 0] == 1 else responses, of)))
@@ -162,7 +162,7 @@ def ours(requests):
 
 
 def ours_of(responses, comparisons=None, **options):
-    """The mean loss and its derivatives by all responses."""
+    """Returns the mean loss and its derivatives by all responses."""
     pairs = [{"responses": [i, i + responses.pairs]} for i in range(responses.pairs)]
     request = {"options": options, "scores": responses.scores(), "comparisons": comparisons or pairs}
     (terms,) = ours([request])
@@ -170,8 +170,8 @@ def ours_of(responses, comparisons=None, **options):
     return sum(terms["losses"]) / count, [g / count for g in terms["gradients"]]
 
 
-# Our options, TRL's loss and settings. Divergences: TRL adds a constant to both scores, which the difference does
-# not see.
+# (our options, TRL's loss, TRL's settings). For divergences TRL adds a constant to both scores, which cancels in the
+# difference.
 EQUAL = [
     ({"name": "dpo"}, "sigmoid", {}),
     ({"name": "dpo", "reference_free": True}, "sigmoid", {"reference": False}),
@@ -196,12 +196,12 @@ EQUAL_WITHOUT_REFERENCE = [
     ({"name": "cpo"}, "sigmoid", {}),
     ({"name": "simpo", "gamma": 0.5}, "simpo", {"gamma": 0.5}),
     ({"name": "simpo", "gamma": 1.4}, "simpo", {"gamma": 1.4}),
-    # TRL smooths here what it does not in DPOTrainer: conservative DPO without a reference.
+    # TRL's CPOTrainer smooths, as its DPOTrainer does not: this is conservative DPO without a reference.
     ({"name": "dpo", "reference_free": True, "label_smoothing": 0.1}, "sigmoid", {"label_smoothing": 0.1}),
     ({"name": "hinge", "reference_free": True}, "hinge", {}),
     ({"name": "ipo", "reference_free": True, "length_normalize": True}, "ipo", {}),
 ]
-# exp(-u) overflows, on both sides, if u is far below 0.
+# exp(-u) overflows on both sides if u is far below 0.
 LIMITED = {"forward_kl": 300.0, "discopop": 300.0}
 
 
@@ -215,7 +215,7 @@ class Case(unittest.TestCase):
         self.assert_close(value, loss.item(), "loss")
         for i, (one, other) in enumerate(zip(derivatives, responses.derivatives(loss), strict=True)):
             self.assert_close(one, other, f"derivative by response {i}")
-        if responses.pairs > 1:  # one alone may be where its loss is flat
+        if responses.pairs > 1:  # a single pair may be where its loss is flat
             self.assertGreater(max(map(abs, derivatives)), 0)
 
 
@@ -224,7 +224,7 @@ class Equal(Case):
         limit = next((LIMITED[key] for key in (options.get("divergence"), options["name"]) if key in LIMITED), FAR)
         for seed, spread in enumerate((NEAR, 100.0, limit)):
             yield Responses(seed, spread=spread)
-        for seed in range(10, 22):  # one pair alone: its own value, not a mean's
+        for seed in range(10, 22):  # a single pair gives its own value, not a mean
             yield Responses(seed, pairs=1, spread=(NEAR, 30.0, limit)[seed % 3])
 
     def test_with_reference(self):
@@ -266,14 +266,14 @@ class Differences(Case):
         self.assertNotAlmostEqual(ours_of(responses, name="dpo", label_smoothing=0.1)[0], smoothed.item(), places=3)
 
     def test_ipo_of_sums(self):
-        """TRL's is the original's where every response has one token."""
+        """TRL's loss equals the original's if every response has one token."""
         single = Responses(2, pairs=5, lengths=[1] * 5)
         self.compare(ours_of(single, name="ipo"), trl_dpo(single, ["ipo"]), single)
         longer = Responses(2, pairs=5, lengths=[3] * 5)
         self.assertNotAlmostEqual(ours_of(longer, name="ipo")[0], trl_dpo(longer, ["ipo"]).item(), places=3)
 
     def test_bco_is_shifted(self):
-        """Shifting all rewards by d is TRL's loss over references that are higher by d / beta."""
+        """Shifting all rewards by d equals TRL's loss with references that are higher by d / beta."""
         responses = Responses(6)
         found = ours_of(responses, name="bco_pair", reward_shift=0.4)
         self.assertGreater(abs(found[0] - trl_dpo(responses, ["bco_pair"]).item()), 1e-3)
@@ -291,7 +291,8 @@ class Differences(Case):
             self.assert_close(one * PAIRS / tokens, other)
 
     def test_terms_of_likelihood_agree_where_lengths_do(self):
-        """RPO (sigmoid and sft with a weight) and CPO: means over tokens and over responses are one then."""
+        """RPO (sigmoid and sft with a weight) and CPO agree with equal lengths, where means over tokens and over
+        responses are equal."""
         for lengths, equal in (([7] * PAIRS, True), (None, False)):
             responses = Responses(4, lengths=lengths)
             for found, loss in ((ours_of(responses, name="dpo", alpha=0.5), trl_dpo(responses, ["sigmoid", "sft"], [1, 0.5])),
@@ -308,7 +309,7 @@ class Differences(Case):
             chosen = responses.scores()[:PAIRS]
             likelihood = sum(-c / n for c, _, n in chosen) / PAIRS
             text = responses.is_text[:PAIRS].clone()
-            text[:, 0] = False  # nothing predicts the first token
+            text[:, 0] = False  # no logit predicts the first token
             theirs = -responses.policy[:PAIRS][text].mean()
             odds = trl_without_reference(ORPOTrainer, responses, beta=0.3) - theirs
             # TRL computes this part in float32.
@@ -322,11 +323,11 @@ class Differences(Case):
     def test_discopop_far_off(self):
         responses = Responses(5, pairs=1, lengths=[4])
         with torch.no_grad():
-            responses.policy[0] -= 5000  # of the chosen one, far below the reference
+            responses.policy[0] -= 5000  # makes the chosen response much less likely than under the reference
         self.assertTrue(math.isnan(trl_dpo(responses, ["discopop"]).item()))
         value, derivatives = ours_of(responses, name="discopop")
         u, v = ((c - c0) for c, c0, _ in responses.scores())
-        self.assert_close(value, -0.1 * (u - v))  # of the logistic loss, which is a line there
+        self.assert_close(value, -0.1 * (u - v))  # the logistic loss is a line there
         self.assert_close(derivatives[0], -0.1)
 
 

@@ -1,7 +1,8 @@
-"""Twenty updates on real HH rows against TRL's DPOTrainer and KTOTrainer: tokenizing, collator, loss, clipping and loop, as they are.
+"""Compares twenty updates on real HH rows with TRL's DPOTrainer and KTOTrainer: tokenizing, collator, loss, clipping
+and loop, unchanged.
 
-A tiny GPT-NeoX and a tiny Llama, float32, the same rows in the same order. Loss, rewards and gradient norm of every
-update, and the final weights, to the tolerance of train_test.
+A tiny GPT-NeoX and a tiny Llama get the same rows in the same order, in float32. Loss, rewards and gradient norm of
+every update, and the final weights, agree to the tolerance of train_test.
 """
 
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import train_test  # before torch: it decides about threads
+import train_test  # imported before torch, since it sets the number of threads
 import tiny_models
 import tiny_tokenizer
 import torch
@@ -23,7 +24,7 @@ disable_progress_bars()
 
 
 def pairs_of(batches):
-    """Rows for DPOTrainer, and the ids that it must find. TRL adds the end of the text by itself."""
+    """Returns rows for DPOTrainer, and the ids that it must find. TRL adds the end of the text."""
     text = tiny_tokenizer.text
     examples = [e for batch in batches for e in batch]
     rows = [{"prompt": text(e["prompt"]), "chosen": text(e["responses"][0][:-1]), "rejected": text(e["responses"][1][:-1])}
@@ -33,8 +34,8 @@ def pairs_of(batches):
 
 
 def labelled_of(batches):
-    """The same for KTOTrainer. It mismatches a prompt with the response before it and we with the one after it: the
-    same, if a batch is turned round."""
+    """Returns rows and ids for KTOTrainer. It mismatches a prompt with the response before it and we with the one after
+    it, so batches are reversed."""
     text = tiny_tokenizer.text
     examples = [e for batch in batches for e in reversed(batch)]
     rows = [{"prompt": text(e["prompt"]), "completion": text(e["responses"][0][:-1]), "label": e["desirable"]} for e in examples]
@@ -42,15 +43,15 @@ def labelled_of(batches):
 
 
 def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm, adapted=None, weights_of=train_test.weights_of):
-    """Texts that TRL tokenizes to exactly these ids. `adapted` makes a PEFT model of the policy: TRL then compares it with a copy of
-    the adapter that it starts from."""
+    """Trains on texts that TRL tokenizes to exactly these ids. `adapted` makes a PEFT model of the policy. TRL then
+    compares it with a copy of its initial adapter."""
     is_kto = settings["name"] == "kto"
     rows, ids = labelled_of(batches) if is_kto else pairs_of(batches)
     load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     policy = adapted(load()) if adapted else load()
     optimizer = getattr(torch.optim, optimizer_name)([p for p in policy.parameters() if p.requires_grad], lr=lr)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
-    # Not AutoTokenizer, which would put the family's own rules in place of the tiny tokenizer's.
+    # AutoTokenizer would put the family's own rules in place of the tiny tokenizer's.
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(Path(folder, "tokenizer.json")), eos_token=tiny_tokenizer.text([2]))
     own = {key: value for key, value in settings.items() if key not in ("name", "trl")}
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,7 +72,7 @@ def train_by_trl(folder, batches, settings, optimizer_name, lr, warmup, max_norm
 
 
 def labelled(batches):
-    """One response of each pair, good or bad; a batch has 2 to 6 good ones."""
+    """Keeps one response of each pair, good or bad. A batch has 2 to 6 good ones."""
     return [[{"prompt": e["prompt"], "responses": [e["responses"][(i * i + k) % 7 % 2]], "desirable": (i * i + k) % 7 % 2 == 0}
              for i, e in enumerate(batch)] for k, batch in enumerate(batches)]
 

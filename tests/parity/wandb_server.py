@@ -1,4 +1,4 @@
-"""A server that speaks as much of W&B's interface as `wandb sync` needs, and keeps what it is sent."""
+"""A server that implements the part of W&B's interface that `wandb sync` needs, and keeps what it receives."""
 
 import http.server
 import json
@@ -9,7 +9,7 @@ class WandbServer(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.run = {}      # the variables of UpsertBucket
+        self.run = {}      # variables of UpsertBucket
         self.lines = {}    # wandb-history.jsonl and others, by line
         self.exit_code = None
         self.uploads = {}  # other files, by name

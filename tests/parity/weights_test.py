@@ -1,5 +1,5 @@
-"""Weights on disk against the real libraries: transformers, safetensors and torch read what dpo writes and write what
-dpo reads, bit for bit, for every family; new models begin as those of transformers do."""
+"""Compares weights on disk with the real libraries, bit for bit, for every family: transformers, safetensors and torch
+read dpo's files, and dpo reads theirs. New models have the same statistics as those of transformers."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def dpo(*words) -> subprocess.CompletedProcess:
 
 
 def stored(folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors of all safetensors files of a folder."""
+    """Returns the tensors of all safetensors files of a folder."""
     tensors = {}
     for file in sorted(folder.glob("*.safetensors")):
         tensors.update(safetensors.torch.load_file(file))
@@ -45,7 +45,7 @@ def stored(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def loaded(folder: Path):
-    """A model as transformers loads it, which must find every tensor and no other."""
+    """Loads a model with transformers, which must find every tensor and no other."""
     model, report = AutoModelForCausalLM.from_pretrained(folder, dtype="auto", output_loading_info=True)
     problems = {key: value for key, value in report.items() if value}
     assert not problems, problems
@@ -76,7 +76,8 @@ class Weights(unittest.TestCase):
                     yield family, tied, tiny_models.make(family, self.folder / f"{family}-{tied}", tie_word_embeddings=tied)
 
     def one_of_each_family(self):
-        """Every second one tied, where being tied does not matter to what is checked: starting dpo takes the time."""
+        """Yields one model of each family, every second one tied. Starting dpo takes time, and tying does not matter to
+        these tests."""
         for i, family in enumerate(FAMILIES):
             with self.subTest(family=family):
                 yield family, tiny_models.make(family, self.folder / family, tie_word_embeddings=i % 2 == 1)
@@ -160,7 +161,7 @@ class Weights(unittest.TestCase):
             fresh = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source))
             ours = {"lm_head.weight" if name == "embed_out.weight" else name: t for name, t in state.items()}
             fresh.load_state_dict(ours, strict=True)
-            # As direct-preference-optimization saves it: with the names that the model has in memory.
+            # direct-preference-optimization saves the names that the model has in memory.
             original = Path(f"{source}-original.pt")
             torch.save({"step_idx": 320, "state": loaded(source).state_dict(), "metrics": {"loss": [0.5, 0.25]}},
                        original)
@@ -184,7 +185,7 @@ class Weights(unittest.TestCase):
     def test_other_names(self) -> None:
         for family, tied, source in self.each_family():
             if not tied or family == "gptj":
-                continue  # a file of the model without its head cannot hold these heads
+                continue  # a file without the model's head cannot hold these heads
             prefix = PREFIXES.get(family, "model.")
             base = {name.removeprefix(prefix): tensor for name, tensor in stored(source).items()}
             safetensors.torch.save_file(base, self.folder / "base.safetensors")
@@ -233,7 +234,8 @@ class NewModels(unittest.TestCase):
         return self.folder / name
 
     def test_statistics(self) -> None:
-        """Also zeros in the embedding at the row of the padding where the family's has one, and nowhere else."""
+        """Compares statistics of new models. The embedding has zeros at the padding row if the family's has one, and
+        nowhere else."""
         zero_rows = lambda state: {name: (tensor == 0).all(-1).nonzero().flatten().tolist()
                                    for name, tensor in state.items() if tensor.dim() == 2}
         for family in FAMILIES:
@@ -256,7 +258,8 @@ class NewModels(unittest.TestCase):
             self.assertEqual(bool((ours == value).all()), bool((theirs == value).all()), (name, value))
         if bool((theirs == theirs.flatten()[0]).all()):
             return
-        # The deviation of n numbers is off by 1 / sqrt(2n), their mean by 1 / sqrt(n); five times that is very unlikely.
+        # The deviation of n numbers is off by 1 / sqrt(2n), their mean by 1 / sqrt(n). Five times that is very
+        # unlikely.
         count = ours.numel()
         deviation = theirs.std().item()
         self.assertLess(abs(ours.std().item() / deviation - 1), 5 * math.sqrt(1 / count), name)
@@ -267,7 +270,7 @@ class NewModels(unittest.TestCase):
         again = stored(self.init("llama", "b", "--seed", "5"))
         other = stored(self.init("llama", "c", "--seed", "6"))
         half = stored(self.init("llama", "d", "--seed", "5", "--dtype", "bfloat16"))
-        # A tensor does not depend on its neighbours.
+        # A tensor does not depend on other tensors.
         longer = stored(self.init("llama", "e", "--seed", "5", num_hidden_layers=4))
         random = [name for name, tensor in first.items() if tensor.dim() == 2]
         for name, tensor in first.items():

@@ -1,4 +1,4 @@
-"""One start of a run for the soak: its processes, the events that it prints, and what it uses."""
+"""One start of a run for the soak: its processes, the events that it prints, and its use of resources."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from ranks import processes_of, wait_until  # noqa: E402
 
 class Job:
     def __init__(self, command, errors, environment=os.environ):
-        """`errors`: the file that gets what the run says to people."""
+        """Starts the command. The file `errors` gets its stderr."""
         self.mark = f"DPO_SOAK_MARK={uuid.uuid4()}"
         name, _, value = self.mark.partition("=")
         self.errors = errors
@@ -28,14 +28,14 @@ class Job:
         return self.errors.read_text()
 
     def updates(self):
-        """The number of each update, as it is made, until the run ends."""
+        """Yields the number of each update as it is made, until the run ends."""
         for line in self.process.stdout:
             event = json.loads(line)
             if event["event"] == "update" and "grad_norm" in event:
                 yield int(event["counters/updates"])
 
     def after(self, updates):
-        """Waits until it has made so many updates, or has ended. Returns the number of the last one."""
+        """Waits until the run has made this many updates or has ended. Returns the number of the last one."""
         last = None
         for last in self.updates():
             updates -= 1
@@ -44,13 +44,13 @@ class Job:
         return last
 
     def ranks(self):
-        """The process ids, by rank; a run of one process is rank 0."""
+        """Returns the process ids by rank. A run of one process is rank 0."""
         found = {}
         for pid in processes_of(self.mark):
             try:
                 rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", Path(f"/proc/{pid}/environ").read_bytes())
             except OSError:
-                continue  # ended meanwhile
+                continue  # the process has ended
             if rank:
                 found[int(rank[1])] = pid
         return found or {0: self.process.pid}
@@ -64,10 +64,10 @@ class Job:
         try:
             os.kill(pid, sent)
         except ProcessLookupError:
-            pass  # ended meanwhile
+            pass  # the process has ended
 
     def status(self):
-        """The exit status, after the end of all processes."""
+        """Waits for the end of all processes. Returns the exit status."""
         self.process.stdout.read()
         self.process.stdout.close()
         status = self.process.wait()
@@ -75,14 +75,14 @@ class Job:
         return status
 
     def end(self):
-        """Ends what a failed test has left."""
+        """Ends the processes that a failed test has left."""
         self.process.kill()
         self.process.wait()
         self.send_all(signal.SIGKILL)
 
 
 def usage_of(pid):
-    """Memory in KB without that of files, threads, and open descriptors."""
+    """Returns memory without that of files [KB], threads, and open descriptors."""
     status = Path(f"/proc/{pid}/status").read_text()
     number = lambda name: int(re.search(rf"{name}:\s+(\d+)", status)[1])
     return {"memory": number("RssAnon"), "threads": number("Threads"), "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}

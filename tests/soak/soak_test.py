@@ -1,8 +1,8 @@
-"""Runs that are killed, stopped, frozen and restarted at random, also by other numbers of ranks, end as undisturbed runs do; and a
-process that makes thousands of updates keeps its memory, threads and open files.
+"""Runs that are killed, stopped, frozen and restarted at random, also with other numbers of ranks, end like undisturbed
+runs. A process that makes thousands of updates keeps its memory, threads and open files.
 
-DPO_SOAK_SECONDS (180 without it) says how long new runs are begun: it decides how much is tried, never whether that passes. What is drawn depends
-on the seed alone, DPO_SOAK_SEED; at which instruction a signal arrives does not repeat.
+New runs begin for DPO_SOAK_SECONDS (default 180). That decides how much is tried, never whether it passes. Random
+choices depend only on the seed, DPO_SOAK_SEED. The instruction at which a signal arrives does not repeat.
 """
 
 import os
@@ -27,17 +27,17 @@ SEED = int(os.environ.get("DPO_SOAK_SEED", random.SystemRandom().randrange(10**6
 BEGIN = time.monotonic()
 
 LAYOUTS = {1: ["trainer=BasicTrainer"], 2: ["trainer=FSDPTrainer", "mesh.shard=2"], 4: ["trainer=FSDPTrainer", "mesh.shard=4"]}
-# Batches that every number of ranks divides; 10 updates between checkpoints.
+# Every number of ranks divides these batches. There are 10 updates between checkpoints.
 RUN = ["batch_size=12", "n_examples=2880", "n_epochs=9", "eval_every=240", "save_every=120", "keep_last=2", "eval_batch_size=12",
        "n_eval_examples=12", "data.test_share=0.1", "resume=auto"]
 UPDATES = 240
-TOLERANCE = 1e-5  # relative, of float32 sums in another order. With SGD: AdamW makes whole updates of rounding.
-STARTS, ROUNDS = 10, 1000  # at most: disturbed starts of a run, runs
+TOLERANCE = 1e-5  # relative, of float32 sums in another order. Needs SGD: AdamW turns rounding into whole updates.
+STARTS, ROUNDS = 10, 1000  # limits: disturbed starts of a run, runs
 
-# Updates: before the first window, in each, of a process. The summary of metrics for reports (Series) has the capacity for all
-# of its 4,096 groups after 2,049 updates.
+# Numbers of updates: before the first window, in each window, and of a process (least, most). The summary of metrics
+# for reports (Series) has the capacity for all of its 4,096 groups after 2,049 updates.
 WARM, WINDOW, LEAST, MOST = 2100, 500, 4100, 100_000
-# Memory in KB. What a leak allocates may come from freed memory that the process keeps, so "memory" shows large leaks only.
+# Memory is in KB. A leak may allocate from freed memory that the process keeps, so "memory" shows only large leaks.
 BOUNDS = {"allocated": lambda updates: 256 + updates / 4, "memory": lambda updates: 1024 + updates,
           "threads": lambda updates: 2, "descriptors": lambda updates: 3}
 
@@ -51,7 +51,8 @@ def is_time_left(share=1.0):
 
 
 def growth(samples):
-    """From the window after the start to the last one: updates between them, and by how much each median has grown."""
+    """Returns the updates between the window after the start and the last one, and by how much each median has
+    grown."""
     last = samples[-1][0]
     first = [usage for updates, usage in samples if WARM <= updates < WARM + WINDOW]
     final = [usage for updates, usage in samples if last - WINDOW < updates]
@@ -72,7 +73,7 @@ class Soak(TinyRuns):
 
 
 class Constant(Soak):
-    """With a leak in each update or each checkpoint, all of these grow."""
+    """Measures resources that all grow with a leak in each update or each checkpoint."""
 
     def test_what_a_process_uses_does_not_grow(self):
         for ranks, share in ((1, 0.25), (2, 0.5)):
@@ -96,7 +97,7 @@ class Constant(Soak):
         self.assertGreaterEqual(last, LEAST, job.said())
         job.process.send_signal(signal.SIGTERM)
         self.assertEqual(job.status(), STOPPED, job.said())
-        # Rank 0 writes the metrics. An evaluation after each 100 updates has a line too.
+        # Rank 0 writes the metrics. The evaluation after each 100 updates also has a line.
         allocated = [int(line) / 1024 for line in memory.read_text().splitlines()]
         samples["0, allocated"] = [(line, {"allocated": kilobytes}) for line, kilobytes in enumerate(allocated)]
         for rank, values in samples.items():
@@ -106,7 +107,8 @@ class Constant(Soak):
             self.check_bounds(values)
 
     def check_bounds(self, samples):
-        """They would show one descriptor or thread for each checkpoint, and 1 KB that is allocated in each update."""
+        """Checks that the bounds would show one descriptor or thread for each checkpoint, and 1 KB allocated in each
+        update."""
         leaks = {"allocated": 1, "memory": 4, "threads": 0.01, "descriptors": 0.01}
         for name, each in ((name, leaks[name]) for name in samples[-1][1]):
             leaking = [(updates, usage | {name: usage[name] + each * updates}) for updates, usage in samples]
@@ -124,7 +126,7 @@ class Disturbed(Soak):
         return [*RUN, *(["optimizer=SGD", "lr=0.01"] if changing else ["optimizer=AdamW"])]
 
     def undisturbed_run(self, ranks, changing):
-        """One for each layout, with which all disturbed ones are compared."""
+        """Trains one undisturbed run for each layout. All disturbed runs are compared with it."""
         if (ranks, changing) not in self.undisturbed:
             run = self.folder / f"whole-{ranks}-{changing}"
             job = self.start(run, ranks, *self.words(changing))
@@ -133,7 +135,7 @@ class Disturbed(Soak):
         return self.undisturbed[ranks, changing]
 
     def test_disturbed_runs_end_as_others(self):
-        kinds = [(1,), (2,), (1, 2, 4), (4,)]  # the numbers of ranks of a run
+        kinds = [(1,), (2,), (1, 2, 4), (4,)]  # numbers of ranks of a run
         for number in range(ROUNDS):
             if number >= len(kinds) and not is_time_left():
                 break
@@ -150,8 +152,8 @@ class Disturbed(Soak):
 
     def disturb(self, run, ranks, changing):
         """Starts or resumes the run and disturbs it at a random moment. Returns its exit status."""
-        moment = self.draw.choice((0, *range(1, 40)) + (0,) * 8)  # updates; often while it starts
-        pause = self.draw.uniform(0, 0.03 if moment else 1.5)  # to be anywhere in an update or in the start
+        moment = self.draw.choice((0, *range(1, 40)) + (0,) * 8)  # number of updates; often 0, while the run starts
+        pause = self.draw.uniform(0, 0.03 if moment else 1.5)  # seconds; reaches any point of an update or of the start
         what = self.draw.choice(("kill all", "kill the first", "kill a rank", "SIGTERM", "SIGINT"))
         victim, frozen = self.draw.randrange(ranks), self.draw.random() < 0.3
         was_over = (run / "LATEST").exists() and self.updates(run)[-1:] == [UPDATES]
@@ -177,16 +179,18 @@ class Disturbed(Soak):
 
     @staticmethod
     def freeze(job):
-        """All processes rest; a rank that is frozen alone for longer than rank_timeout_secs would be a failure."""
+        """Stops all processes, then continues them. One rank alone that is frozen for longer than rank_timeout_secs
+        would be a failure."""
         job.send_all(signal.SIGSTOP)
         time.sleep(0.2)
         job.send_all(signal.SIGCONT)
 
     def check_status(self, status, sent, ranks, started, said):
-        """0: the run ended before the signal came. Before the program has installed its handlers a signal ends it at once."""
+        """Checks the exit status. It is 0 if the run ended before the signal came. Before the program has installed its
+        handlers, a signal ends it at once."""
         allowed = {0, -sent}
         if sent == signal.SIGKILL and ranks > 1:
-            allowed.add(TRAINING_FAILED)  # a rank was killed, the others ended themselves
+            allowed.add(TRAINING_FAILED)  # a killed rank makes the others end with this status
         if sent != signal.SIGKILL:
             allowed = {0, STOPPED} if started else {0, STOPPED, -sent}
         self.assertIn(status, allowed, said)
@@ -200,21 +204,21 @@ class Disturbed(Soak):
             say(f"  the weights differ by {off:.1e}, at most {TOLERANCE:.0e}")
             self.assertLessEqual(off, TOLERANCE)
             before = sorted(whole.glob("step-*"), key=lambda path: int(path.name[5:]))[-2]
-            self.assertGreater(self.difference(before, whole / "LATEST"), 10 * TOLERANCE)  # ten updates more or less would be seen
+            self.assertGreater(self.difference(before, whole / "LATEST"), 10 * TOLERANCE)  # ten updates would be seen
         else:
             self.assertEqual(self.weights(run), self.weights(whole))
         self.assertEqual(self.names(run), self.names(whole))
 
     @staticmethod
     def difference(one, two):
-        """The largest, relative to the largest weight of the tensor."""
+        """Returns the largest difference, relative to the largest weight of the tensor."""
         mine, theirs = (load_file(folder / "model.safetensors") for folder in (one, two))
         return max(abs(mine[name] - theirs[name]).max() / abs(theirs[name]).max() for name in theirs)
 
     @staticmethod
     def names(run):
-        """What is in a run folder, but for checkpoints (a signal makes them at other steps) and the files of trackers, whose names have
-        the time."""
+        """Returns the names in a run folder, but for checkpoints (a signal makes them at other steps) and the files of
+        trackers, whose names have the time."""
         names = {str(path.relative_to(run)) for path in run.rglob("*")}
         return {name for name in names if not name.startswith(("step-", "tensorboard/", "wandb/")) or ".tmp" in name}
 
