@@ -117,7 +117,7 @@ void make_views(const std::filesystem::path& folder) {
     const std::size_t end = events.find('\n', at += 6);
     if (!json::accept(events.substr(at, end - at))) fail("an event that is not JSON", events);
   }
-  if (lines != 2) fail("not two events", events);
+  if (lines != 3) fail("not three events", events);  // runs, held-out, points
 }
 
 struct Run {
