@@ -92,7 +92,7 @@ class Adapters(TinyRuns):
         shutil.copytree(self.whole, run, symlinks=True)
         done = self.train(run, *LORA, "adapter.dropout=0.1", "adapter.alpha=8", f"resume={run}")
         self.assertIn("adapter.alpha is 32", done.stderr)
-        done = self.train(run, "lr=1e-2", "n_examples=160", f"resume={run}")
+        done = self.train(run, "adapter=none", "lr=1e-2", "n_examples=160", f"resume={run}")
         self.assertIn("adapter.name is lora", done.stderr)
 
     def test_from_an_sft_adapter_the_reference_has_it_too(self):

@@ -55,7 +55,7 @@ class Fp8(TinyRuns):
     def test_a_stopped_run_ends_with_the_same_bits(self):
         run = self.folder / "stopped"
         self.stop_at(run, 8, *FP8)
-        done = self.train(run, *BF16, f"resume={run}")
+        done = self.train(run, *BF16, "fp8=false", f"resume={run}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("fp8 is true", done.stderr)
         self.check(self.train(run, *FP8, f"resume={run}"))
