@@ -121,7 +121,7 @@ class Browser(ServedRuns):
         self.assertIn("0.720 (n=5)", page.locator("#runs").inner_text())
         page.locator("#runs tr", has_text="two").locator("input").uncheck()
         self.wait(page, "document.getElementById('held-out').hidden")
-        self.wait(page, "charts[0].figure.querySelector('figcaption').textContent === 'loss'")
+        self.wait(page, "charts[0].figure.querySelector('figcaption').textContent.startsWith('loss mean')")
 
     def test_examples_and_samples(self):
         self.make_run("run")
