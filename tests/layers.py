@@ -15,8 +15,8 @@ ALLOWED = {
     "text": ["base"],
     "data": ["base", "config", "text", "hub"],
     "ops": ["base", "hardware"],
-    "model/tables": ["base"],
-    "model": ["data", "ops", "model/tables", "comm"],
+    "model/spec": ["base"],
+    "model": ["data", "ops", "model/spec", "comm"],
     "loss": ["config"],
     "comm": ["base"],
     "shard": ["comm", "model"],
@@ -25,7 +25,7 @@ ALLOWED = {
     "checkpoint": ["checkpoint/formats", "model", "hub"],
     "http": ["base"],
     "hub": ["base", "http"],
-    "plan": ["config", "hardware", "model/tables", "loss", "hub"],
+    "plan": ["config", "hardware", "model/spec", "loss", "hub"],
     "report": ["base"],
     "serve": ["base", "report"],
     "track": ["base", "http"],
@@ -36,7 +36,7 @@ ALLOWED = {
     "engine": ["commands", "run", "demo"],
 }
 # These folders build without LibTorch.
-LIGHT = {"base", "hardware", "config", "text", "data", "model/tables", "checkpoint/formats", "loss", "plan", "http", "hub", "report", "serve", "track", "demo", "commands"}
+LIGHT = {"base", "hardware", "config", "text", "data", "model/spec", "checkpoint/formats", "loss", "plan", "http", "hub", "report", "serve", "track", "demo", "commands"}
 
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBTORCH = re.compile(r"^\s*#\s*include\s+<(ATen|c10|torch)/")
@@ -52,7 +52,7 @@ def reachable(folder: str) -> set[str]:
 
 
 def folder_of(path: str) -> str | None:
-    """Returns the folder with the longest name that holds this path: model/tables before model."""
+    """Returns the folder with the longest name that holds this path: model/spec before model."""
     return max((name for name in ALLOWED if path.startswith(name + "/")), key=len, default=None)
 
 

@@ -8,7 +8,7 @@
 
 #include "checkpoint/load.h"
 #include "checkpoint/tensor_parts.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "model/weights.h"
 
 namespace dpo::checkpoint {

@@ -20,7 +20,7 @@
 #include "checkpoint/read_tensors.h"
 #include "hub/cache.h"
 #include "model/init.h"
-#include "model/tables/config_object.h"
+#include "model/spec/config_object.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -103,7 +103,9 @@ struct OpenedWeights {
   }
 };
 
-std::string name_of_small(ops::SmallDtype dtype) { return dtype == ops::SmallDtype::nf4 ? "nf4" : "int8"; }
+std::string name_of_quantized(ops::QuantizedDtype dtype) {
+  return dtype == ops::QuantizedDtype::nf4 ? "nf4" : "int8";
+}
 
 // Throws unless config.json and the files agree on quantization, because plans are made from config.json
 // alone.
@@ -112,7 +114,7 @@ void check_quantization(LoadedModel& opened, const OpenedWeights& stored, bool h
   const std::string origin = stored.files.origin().string();
   const std::string wanted = expected ? name_of(expected->dtype) : "";
   for (const auto& [number, tensor] : stored.model.quantized)
-    if (const std::string found = name_of_small(tensor.dtype); found != wanted)
+    if (const std::string found = name_of_quantized(tensor.dtype); found != wanted)
       throw UserError(fmt::format(
           "{}: tensor '{}' is quantized by bitsandbytes ({}), but 'quantization_config' in config.json {}",
           origin, stored.model.tensors[number].name, found,
@@ -196,13 +198,13 @@ std::vector<HeldQuantized> add_destinations(std::vector<Destination>& destinatio
 }
 
 // Writes the values of the part of a quantized matrix that this rank holds.
-void expand(const ops::SmallMatrix& matrix, const model::HeldTensor& held,
+void expand(const ops::QuantizedMatrix& matrix, const model::HeldTensor& held,
             const std::vector<std::int64_t>& shape, const at::Tensor& flat) {
   const at::Tensor own = flat.narrow(0, held.to, held.count);
   const std::int64_t count = shape[0] * shape[1];
-  if (held.count == count) return ops::from_small(matrix, own.view(shape));
+  if (held.count == count) return ops::dequantize(matrix, own.view(shape));
   const at::Tensor whole = at::empty({count}, flat.options());
-  ops::from_small(matrix, whole.view(shape));
+  ops::dequantize(matrix, whole.view(shape));
   std::int64_t to = 0;
   for (const model::Range& range : held.ranges) {
     own.narrow(0, to, range.count).copy_(whole.narrow(0, range.from, range.count));
@@ -216,9 +218,9 @@ model::StoredMatrices expand(const std::vector<HeldQuantized>& quantized, const 
   model::StoredMatrices stored(block.tensors.size());
   for (const auto& [held, read] : quantized) {
     const model::TensorInfo& tensor = block.tensors[held.tensor];
-    ops::SmallMatrix matrix = read.matrix();
+    ops::QuantizedMatrix matrix = read.matrix();
     expand(matrix, held, tensor.shape, flat);
-    if (model::may_be_small(block, tensor)) stored[held.tensor] = std::move(matrix);
+    if (model::is_quantizable(block, tensor)) stored[held.tensor] = std::move(matrix);
   }
   return stored;
 }
@@ -274,8 +276,8 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
   LoadedModel opened = open_config(name_or_path);
   const OpenedWeights stored = open_weights(opened, weights_file);
   const std::vector<model::Block>& blocks = opened.table.blocks;
-  const bool is_quantized = !stored.model.quantized.empty(), by_block = each_block || is_quantized;
-  const std::int64_t total = by_block ? bytes_of(stored, opened.table, layout) : 0;
+  const bool is_quantized = !stored.model.quantized.empty(), block_by_block = each_block || is_quantized;
+  const std::int64_t total = block_by_block ? bytes_of(stored, opened.table, layout) : 0;
   std::int64_t before = 0, read = 0;  // bytes before this block; bytes up to its end
   std::vector<Destination> destinations;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -283,18 +285,18 @@ LoadedModel load_model(const std::string& name_or_path, at::ScalarType dtype, at
     opened.weights.blocks.push_back(model::rank_block(flat, blocks[i], layout));
     const std::vector<HeldQuantized> quantized =
         add_destinations(destinations, stored, opened.table, i, flat, layout);
-    if (!by_block) continue;
+    if (!block_by_block) continue;
     before = read;
     read_tensors(stored.files, std::exchange(destinations, {}), [&](std::int64_t done, std::int64_t) {
       read = before + done;
       if (progress) progress(read, total);
     });
-    model::StoredMatrices small = expand(quantized, blocks[i], flat);
+    model::StoredMatrices matrices = expand(quantized, blocks[i], flat);
     if (each_block)
       opened.weights.blocks[i] = each_block(blocks[i], std::move(opened.weights.blocks[i]),
-                                            is_quantized ? std::move(small) : model::StoredMatrices());
+                                            is_quantized ? std::move(matrices) : model::StoredMatrices());
   }
-  if (!by_block) read_tensors(stored.files, std::move(destinations), progress);
+  if (!block_by_block) read_tensors(stored.files, std::move(destinations), progress);
   return opened;
 }
 

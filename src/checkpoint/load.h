@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "model/small_block.h"
-#include "model/tables/adapter_config.h"
-#include "model/tables/settings.h"
-#include "model/tables/table.h"
+#include "model/quantized_block.h"
+#include "model/spec/adapter_config.h"
+#include "model/spec/settings.h"
+#include "model/spec/table.h"
 #include "model/weights.h"
 
 namespace dpo::checkpoint {

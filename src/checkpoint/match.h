@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/formats/weight_files.h"
-#include "model/tables/table.h"
+#include "model/spec/table.h"
 
 namespace dpo::checkpoint {
 

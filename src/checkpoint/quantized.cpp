@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "checkpoint/formats/quant_state.h"
-#include "ops/small_numbers.h"
+#include "ops/quantized_formats.h"
 
 namespace dpo::checkpoint {
 namespace {
@@ -119,7 +119,7 @@ class Finder {
     const QuantState read = parse_quant_state(
         bytes_in(state), fmt::format("{}: tensor '{}'", files_.origin().string(), state.name));
     const std::int64_t count = read.shape[0] * read.shape[1], blocks = parts_of(count, ops::kNf4Block);
-    QuantizedTensor made{ops::SmallDtype::nf4, read.shape, codes_of(weight, parts_of(count, 2)), {}};
+    QuantizedTensor made{ops::QuantizedDtype::nf4, read.shape, codes_of(weight, parts_of(count, 2)), {}};
     if (!std::ranges::equal(floats_of(weight + ".quant_map", 16), kLevels.values))
       fail(weight + ".quant_map", "has other levels than nf4; use the model that it was made from");
     made.scales = take(weight + ".absmax", read.offset ? Dtype::U8 : Dtype::F32, blocks);
@@ -142,8 +142,9 @@ class Finder {
                                static_cast<unsigned char>(bytes_in(*stored)[0])));
     const std::int64_t rows = codes->shape[0];
     quantized_.emplace(
-        weight, QuantizedTensor{ops::SmallDtype::int8, codes->shape, codes_of(weight, rows * codes->shape[1]),
-                                take(fmt::format("{}{}", module, kRowScales), Dtype::F32, rows)});
+        weight,
+        QuantizedTensor{ops::QuantizedDtype::int8, codes->shape, codes_of(weight, rows * codes->shape[1]),
+                        take(fmt::format("{}{}", module, kRowScales), Dtype::F32, rows)});
   }
 
   StoredTensor codes_of(const std::string& weight, std::int64_t bytes) const {
@@ -196,9 +197,9 @@ void QuantizedRead::add_to(std::vector<Destination>& destinations) const {
   if (from_->nested) destinations.push_back(whole(from_->nested->scales, nested_));
 }
 
-ops::SmallMatrix QuantizedRead::matrix() const {
+ops::QuantizedMatrix QuantizedRead::matrix() const {
   constexpr ops::DynamicMap kMap;
-  if (from_->dtype == ops::SmallDtype::int8) return {from_->dtype, codes_, scales_ * (1 / 127.0F)};
+  if (from_->dtype == ops::QuantizedDtype::int8) return {from_->dtype, codes_, scales_ * (1 / 127.0F)};
   if (!from_->nested) return {from_->dtype, codes_, scales_};
   if (!std::ranges::equal(from_->nested->map, kMap.values))
     return {from_->dtype, codes_, mapped(scales_, nested_, *from_->nested)};

@@ -8,13 +8,13 @@
 
 #include "checkpoint/formats/weight_files.h"
 #include "checkpoint/read_tensors.h"
-#include "ops/small_matrix.h"
+#include "ops/quantized_matrix.h"
 
 namespace dpo::checkpoint {
 
 // A quantized matrix: the tensors that it consists of.
 struct QuantizedTensor {
-  ops::SmallDtype dtype{};
+  ops::QuantizedDtype dtype{};
   std::vector<std::int64_t> shape;
   StoredTensor codes;   // as bytes
   StoredTensor scales;  // float32, or bytes if they are nested
@@ -48,7 +48,7 @@ class QuantizedRead {
   void add_to(std::vector<Destination>& destinations) const;
 
   // Returns the matrix with the codes and scales of the file. Must be called after they have been read.
-  ops::SmallMatrix matrix() const;
+  ops::QuantizedMatrix matrix() const;
 
  private:
   const QuantizedTensor* from_;

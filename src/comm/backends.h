@@ -23,6 +23,11 @@ struct MpiLimits {
 // processes can share a GPU.
 World mpi_world(const MpiLimits& limits = {});
 
+// The value of NCCL_ALGO unless the user sets it. Reductions in NVLink switches (NVLS) may add in another
+// order in each call, so they are excluded: two runs with the same seed give the same bits, and so do policy
+// and reference before the first update.
+inline constexpr const char* kNcclAlgorithms = "^NVLS,NVLSTree";
+
 // The TCP store at MASTER_ADDR:MASTER_PORT, where ranks without MPI find each other.
 struct Rendezvous {
   std::string address;

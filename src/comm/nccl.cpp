@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -169,6 +173,7 @@ Store open_store(const Rendezvous& rendezvous, bool hosts) {
 
 std::shared_ptr<Group> connected_group(const Store& store, int rank, int size, const NcclSettings& settings,
                                        std::shared_ptr<Group> bootstrap) {
+  ::setenv("NCCL_ALGO", kNcclAlgorithms, /*overwrite=*/0);
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(settings.gpu));
   const auto all = std::make_shared<NcclGroup>(c10::make_intrusive<c10d::PrefixStore>("dpo", store), rank,
                                                size, settings, std::move(bootstrap));
@@ -190,19 +195,25 @@ std::shared_ptr<Group> nccl_group(const Rendezvous& rendezvous, int rank, int si
 
 std::shared_ptr<Group> nccl_group(const World& connected, const NcclSettings& settings) {
   Group& all = *connected.all;
+  constexpr std::chrono::seconds kPatience(5);
   const bool hosts = all.rank() == 0;
-  Rendezvous rendezvous;
+  const bool one_machine = connected.local_size == all.size();  // then the ranks need no network
+  Rendezvous rendezvous{.address = kThisMachine};
   Store store;
   if (hosts) {
-    // Ranks on one machine need no network.
-    rendezvous.address = connected.local_size == all.size() ? kThisMachine : own_addresses().front();
     rendezvous.port = listen_on(std::nullopt).port;
+    if (!one_machine) rendezvous.address = own_addresses().front();
     store = open_store(rendezvous, hosts);
   }
-  rendezvous.address = broadcast_text(all, rendezvous.address, 0);
   rendezvous.port =
       static_cast<std::uint16_t>(std::stoi(broadcast_text(all, std::to_string(rendezvous.port), 0)));
-  if (!hosts) store = open_store(rendezvous, hosts);
+  std::istringstream addresses(broadcast_text(all, fmt::format("{}", fmt::join(own_addresses(), " ")), 0));
+  if (!hosts) {
+    if (!one_machine)
+      rendezvous.address =
+          find_reachable({std::istream_iterator<std::string>(addresses), {}}, rendezvous.port, kPatience);
+    store = open_store(rendezvous, hosts);
+  }
   return connected_group(store, all.rank(), all.size(), settings, connected.all);
 }
 

@@ -11,12 +11,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 
@@ -96,17 +98,25 @@ ListeningSocket listen_on(std::optional<std::uint16_t> port, Reach reach) {
   return listening;
 }
 
+bool is_within_machine(std::string_view interface, std::string_view address) {
+  constexpr std::array<std::string_view, 8> kVirtual = {"docker", "br-",     "virbr",  "veth",
+                                                        "cni",    "flannel", "podman", "lxc"};
+  return address.starts_with("169.254.") ||
+         std::ranges::any_of(kVirtual, [&](std::string_view name) { return interface.starts_with(name); });
+}
+
 std::vector<std::string> own_addresses() {
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return {kThisMachine};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(found, ::freeifaddrs);
-  std::vector<std::string> ipv4, ipv6;
+  std::vector<std::string> ipv4, ipv6, unlikely;
   for (const ifaddrs* at = list.get(); at; at = at->ifa_next) {
     if (!at->ifa_addr || (at->ifa_flags & IFF_LOOPBACK) || !(at->ifa_flags & IFF_UP)) continue;
     char text[INET6_ADDRSTRLEN] = {};
     if (at->ifa_addr->sa_family == AF_INET) {
       const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-      ipv4.emplace_back(::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text));
+      const std::string written = ::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
+      (is_within_machine(at->ifa_name, written) ? unlikely : ipv4).push_back(written);
     } else if (at->ifa_addr->sa_family == AF_INET6) {
       const auto* address = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
       if (IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) continue;
@@ -114,6 +124,7 @@ std::vector<std::string> own_addresses() {
     }
   }
   ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
+  ipv4.insert(ipv4.end(), unlikely.begin(), unlikely.end());
   ipv4.emplace_back(kThisMachine);
   return ipv4;
 }
@@ -134,6 +145,15 @@ Descriptor connect_to(const std::string& address, std::uint16_t port, std::chron
     return socket;
   }
   return Descriptor();
+}
+
+std::string find_reachable(const std::vector<std::string>& addresses, std::uint16_t port,
+                           std::chrono::milliseconds timeout) {
+  for (const std::string& address : addresses)
+    if (connect_to(address, port, timeout).is_open()) return address;
+  throw UserError(
+      fmt::format("no connection to port {} of rank 0 at any of its addresses: {}; is there a firewall?",
+                  port, fmt::join(addresses, ", ")));
 }
 
 }  // namespace dpo::comm

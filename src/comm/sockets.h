@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,14 @@ std::string host_name();
 // Returns the addresses under which other machines may reach this one, the likeliest first.
 std::vector<std::string> own_addresses();
 
+// True if other machines cannot reach an address: it is link-local, or of a network between containers.
+bool is_within_machine(std::string_view interface, std::string_view address);
+
 // Connects to an address. The result is not open if that failed.
 Descriptor connect_to(const std::string& address, std::uint16_t port, std::chrono::milliseconds timeout);
+
+// Returns the first address that accepts a connection. Throws a UserError with all of them if none does.
+std::string find_reachable(const std::vector<std::string>& addresses, std::uint16_t port,
+                           std::chrono::milliseconds timeout);
 
 }  // namespace dpo::comm

@@ -72,7 +72,10 @@ std::string doctor_text(const json& report) {
   if (report["gpus"].empty()) text += row("GPU", "none");
   text += row("driver", text_or(report["driver"], "none"));
   text += libtorch_row(report["libtorch"]);
-  text += row("NCCL", text_or(report["nccl"], "none"));
+  text += row("NCCL", report["nccl"].is_null()
+                          ? "none"
+                          : fmt::format("{}, NCCL_ALGO={}", report["nccl"].get<std::string>(),
+                                        report["nccl_algorithms"].get<std::string>()));
   text += row("MPI", text_or(report["mpi"], "none"));
   const json& arrow = report["arrow"];
   text += row("Arrow", arrow.is_null() ? "none"

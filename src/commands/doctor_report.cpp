@@ -203,8 +203,10 @@ json doctor_report() {
   if (engine.succeeded) {
     libtorch = json::parse(engine.text);
     libtorch["tested_version"] = DPO_TESTED_TORCH;
-    report["nccl"] = libtorch["nccl"];
-    libtorch.erase("nccl");
+    for (const char* const key : {"nccl", "nccl_algorithms"}) {
+      report[key] = libtorch[key];
+      libtorch.erase(key);
+    }
   } else {
     libtorch["problem"] = engine.text;
     report["nccl"] = nullptr;

@@ -14,7 +14,7 @@
 #include "commands/report.h"
 #include "commands/run_facts.h"
 #include "config/text.h"
-#include "model/tables/adapter_config.h"
+#include "model/spec/adapter_config.h"
 #include "serve/serve.h"
 
 namespace dpo::commands {

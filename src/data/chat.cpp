@@ -368,7 +368,7 @@ std::vector<TokenRange> ChatTokenizer::scored(const Chat& chat, const Values& re
   }
   // The template may mark several ranges of one message.
   if (ranges.size() < (only_last ? 1 : answers.size()))
-    throw ChatError("what the assistant says is not found in the rendered conversation", index);
+    throw ChatError("the assistant's text was not found in the rendered conversation", index);
   return ranges;
 }
 

@@ -147,7 +147,7 @@ void Examples::add_source(std::uint32_t source, double weight) {
   counts.rows = file.rows();
   counts.bad_rows = file.bad_rows();
   counts.prompts = file.prompts();
-  FormCheck form(loss_);
+  DataFormatCheck form(loss_);
   for (std::uint32_t p = 0; p < file.prompts(); ++p) {
     if (file.prompt_flags(p) & kRefused) {
       list_.add_prompt(p, {}, weight);

@@ -47,13 +47,13 @@ std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind ki
   return {prompt.pairs[number].chosen, prompt.pairs[number].rejected};
 }
 
-void FormCheck::add(const Preferences& prompt) {
+void DataFormatCheck::add(const Preferences& prompt) {
   has_example_ |= count_examples(prompt, kind_) > 0;
   has_labels_ |= !prompt.labels.empty();
   has_lists_ |= prompt.responses > 1;
 }
 
-void FormCheck::finish(const std::string& source) const {
+void DataFormatCheck::finish(const std::string& source) const {
   // Lists in which all responses are equally good have the right form, although they give no example.
   if (has_example_ || has_lists_) return;
   const std::string loss = fmt::format("datasets: loss={}", name_of(loss_));
@@ -74,7 +74,7 @@ void FormCheck::finish(const std::string& source) const {
 
 void check_form(const std::string& source, const std::vector<PromptText>& prompts,
                 const config::LossConfig& loss) {
-  FormCheck check(loss);
+  DataFormatCheck check(loss);
   for (const PromptText& prompt : prompts) check.add(preferences_of(prompt));
   check.finish(source);
 }

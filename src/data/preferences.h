@@ -36,9 +36,9 @@ std::uint32_t count_examples(const Preferences& prompt, ExampleKind kind);
 std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind kind, std::uint32_t number);
 
 // Checks that a source has the data that a loss needs.
-class FormCheck {
+class DataFormatCheck {
  public:
-  explicit FormCheck(const config::LossConfig& loss) : loss_(loss.name), kind_(example_kind(loss)) {}
+  explicit DataFormatCheck(const config::LossConfig& loss) : loss_(loss.name), kind_(example_kind(loss)) {}
 
   void add(const Preferences& prompt);
 
@@ -52,7 +52,7 @@ class FormCheck {
   bool has_example_ = false, has_labels_ = false, has_lists_ = false;
 };
 
-// Runs FormCheck on the texts of a source.
+// Runs DataFormatCheck on the texts of a source.
 void check_form(const std::string& source, const std::vector<PromptText>& prompts,
                 const config::LossConfig& loss);
 

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,7 @@ struct NoArguments {};
 void describe(CLI::App& command, NoArguments&) { command.description("describe LibTorch as JSON"); }
 
 int print_devices(const NoArguments&) {
+  const char* const algorithms = std::getenv("NCCL_ALGO");
   const TensorLibrary library = describe_tensor_library();
   const nlohmann::json report = {
       {"version", library.version},
@@ -23,6 +26,7 @@ int print_devices(const NoArguments&) {
       {"cuda_part", library.cuda_part},
       {"own_kernels", ops::fused::has_kernels()},
       {"nccl", library.nccl_version ? nlohmann::json(*library.nccl_version) : nlohmann::json()},
+      {"nccl_algorithms", algorithms ? algorithms : comm::kNcclAlgorithms},
       {"mpi_part", comm::has_mpi()},
       {"nccl_part", comm::has_nccl()}};
   fmt::print("{}\n", report.dump());

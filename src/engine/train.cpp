@@ -17,12 +17,15 @@
 #include "base/user_path.h"
 #include "checkpoint/adapter.h"
 #include "comm/group.h"
+#include "comm/introduction.h"
+#include "comm/sockets.h"
 #include "commands/data_lengths.h"
 #include "commands/fetch.h"
 #include "commands/modern_keys.h"
 #include "commands/report.h"
 #include "commands/run_keys.h"
 #include "config/print.h"
+#include "config/same_on_ranks.h"
 #include "data/chat_files.h"
 #include "data/source.h"
 #include "engine/claim_folder.h"
@@ -57,6 +60,18 @@ run::Start agree_on_start(const config::RunConfig& config, comm::Group& all) {
   const std::string checkpoint = comm::broadcast_text(all, start.checkpoint.value_or("").string(), 0);
   if (!checkpoint.empty()) start.checkpoint = checkpoint;
   return start;
+}
+
+// Throws if a key differs from rank 0's. Defaults may depend on a machine's memory and token cache, but all
+// ranks must do the same.
+void agree_on_keys(const config::RunConfig& config, comm::Group& all) {
+  std::vector<std::string> problems = comm::disagreements(
+      comm::introduce(all, {.host = comm::host_name(), .keys = config::same_on_ranks(config)}));
+  if (problems.empty()) return;
+  problems.emplace_back(
+      "dpo chose these values on each machine from its memory and its copy of the data; set them on the "
+      "command line");
+  throw UserError(std::move(problems));
 }
 
 // Throws if this rank's plan fails or differs from rank 0's decisions, which ends all ranks. Plans depend on
@@ -168,7 +183,7 @@ int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const trai
 
 // A plan and its inputs. It is first the plan that was shown, then one with the data's lengths once it is
 // tokenized.
-struct Judged {
+struct PlannedRun {
   plan::Inputs in;
   plan::Plan plan;
 };
@@ -181,24 +196,24 @@ std::string with_remedies(const plan::Finding& finding) {
 }
 
 // Checks the rules again with the true numbers. Throws a new error and prints new warnings.
-Judged judge_again(const plan::Inputs& in, const plan::Plan& plan, const run::RunData& data,
-                   const train::Listener& listener) {
-  Judged judged{in, {}};
-  judged.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr, data.config);
-  judged.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
-  judged.in.unmeasured.clear();
+PlannedRun replan(const plan::Inputs& in, const plan::Plan& plan, const run::RunData& data,
+                  const train::Listener& listener) {
+  PlannedRun planned{in, {}};
+  planned.in.lengths = commands::lengths_of(data.train, data.test ? &*data.test : nullptr, data.config);
+  planned.in.lengths.name = fmt::format("{}", fmt::join(in.run.datasets, ", "));
+  planned.in.unmeasured.clear();
   if (plan.reference != plan::ReferenceMode::none)  // keeps the earlier decision
-    judged.in.run.reference = plan.reference == plan::ReferenceMode::live ? config::ReferenceScoring::live
-                                                                          : config::ReferenceScoring::cached;
-  judged.plan = plan::make_plan(judged.in);
-  for (const plan::Finding& finding : judged.plan.findings) {
+    planned.in.run.reference = plan.reference == plan::ReferenceMode::live ? config::ReferenceScoring::live
+                                                                           : config::ReferenceScoring::cached;
+  planned.plan = plan::make_plan(planned.in);
+  for (const plan::Finding& finding : planned.plan.findings) {
     const plan::Finding* before = plan.find(finding.id);
     if (finding.verdict < plan::Verdict::warning || (before && before->verdict >= finding.verdict)) continue;
     if (finding.verdict == plan::Verdict::error)
       throw UserError("the plan fails for the actual data: " + with_remedies(finding));
     listener.warn(with_remedies(finding));
   }
-  return judged;
+  return planned;
 }
 
 // Returns how many layers to recompute, now that the lengths are known. Tensor-parallel ranks must recompute
@@ -263,16 +278,16 @@ std::string held_out_digest(const run::RunData& data) {
 }
 
 // Only rank 0 has a `claim`. `log` holds the messages so far.
-TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, const run::Start& start,
+TrainResult prepare_and_run(const config::Resolved& resolved, PlannedRun& planned, const run::Start& start,
                             std::optional<run::FolderClaim> claim, const train::Listener& listener,
                             const comm::World& world, std::string log) {
   const train::Listener early = recording(listener, log);
-  const plan::Plan plan = judged.plan;
-  const plan::Inputs& in = judged.in;
+  const plan::Plan plan = planned.plan;
+  const plan::Inputs& in = planned.in;
   run::PreparedRun prepared = run::prepare_run(plan, start.checkpoint, early, world, [&](run::RunData& data) {
-    judged = judge_again(in, plan, data, early);
-    data.config.activation_checkpointing = agreed(judged.plan, *world.all);
-    data.sampled = agreed_samples(judged.plan, *world.all);
+    planned = replan(in, plan, data, early);
+    data.config.activation_checkpointing = agreed(planned.plan, *world.all);
+    data.sampled = agreed_samples(planned.plan, *world.all);
     say_if_changed(plan, data.config, in, early);
   });
   if (world.all->rank() != 0) {
@@ -282,9 +297,9 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
   if (start.replaces) early.say(fmt::format("the old run is now {}", claim->replace().string()));
   run::RunFolder folder(std::move(*claim), prepared.run_state);
   folder.log(log);
-  judged.in.held_out_sha256 = held_out_digest(prepared);
+  planned.in.held_out_sha256 = held_out_digest(prepared);
   write_file(folder.path() / "config.yaml", reusable_yaml(resolved));
-  write_file(folder.path() / "plan.json", plan::to_json(judged.plan, judged.in, std::nullopt));
+  write_file(folder.path() / "plan.json", plan::to_json(planned.plan, planned.in, std::nullopt));
   write_environment(folder.path(), world, listener);
   folder.use_report([followed = std::make_shared<report::FollowedRun>(folder.path())](const fs::path& run) {
     commands::write_report(run, *followed);
@@ -297,9 +312,9 @@ TrainResult prepare_and_run(const config::Resolved& resolved, Judged& judged, co
 
 // Throws if model.archive is missing, before the data is tokenized. The plan itself only warns about it,
 // because it may be made before SFT.
-void require_archive(const Judged& judged, const run::Start& start) {
-  if (start.checkpoint || judged.in.host.archive_exists != false) return;
-  throw UserError(fmt::format("model.archive: there is no {}", *judged.in.run.model.archive));
+void require_archive(const PlannedRun& planned, const run::Start& start) {
+  if (start.checkpoint || planned.in.host.archive_exists != false) return;
+  throw UserError(fmt::format("model.archive: there is no {}", *planned.in.run.model.archive));
 }
 
 // Downloads once for each machine. The first rank shows the progress.
@@ -335,19 +350,20 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
   // Notes about the rows are printed later, when they are tokenized.
   auto [resolved, counted] =
       commands::fitted(asked, [&](const std::string& note) { early.say("note: " + note); });
-  Judged judged{plan::gather_inputs(resolved.values, machine_of(world), counted.lengths), {}};
-  judged.in.host.has_chat_template = data::has_own_template(resolved.values);
-  judged.in.host.resumes = start.checkpoint.has_value();
-  resolved = commands::with_keys_of_memory(std::move(resolved), judged.in);
+  PlannedRun planned{plan::gather_inputs(resolved.values, machine_of(world), counted.lengths), {}};
+  planned.in.host.has_chat_template = data::has_own_template(resolved.values);
+  planned.in.host.resumes = start.checkpoint.has_value();
+  resolved = commands::with_keys_of_memory(std::move(resolved), planned.in);
+  agree_on_keys(resolved.values, *world.all);
   for (const std::string& note : resolved.notes) early.say("note: " + note);
-  require_archive(judged, start);
-  judged.in.commits = commits;
-  judged.plan = plan::make_plan(judged.in);
+  require_archive(planned, start);
+  planned.in.commits = commits;
+  planned.plan = plan::make_plan(planned.in);
   world.all->barrier();  // keeps ranks from tokenizing while another still counts
-  plan::require_full_batch(judged.plan);
-  if (first) display.show_plan(judged.plan, judged.in, start);
-  log += "\n" + plan::to_text(judged.plan, judged.in, /*colours=*/false);
-  agree_on_plan(judged.plan, *world.all);
+  plan::require_full_batch(planned.plan);
+  if (first) display.show_plan(planned.plan, planned.in, start);
+  log += "\n" + plan::to_text(planned.plan, planned.in, /*colours=*/false);
+  agree_on_plan(planned.plan, *world.all);
   if (stop_requested()) throw Stopped();
   std::optional<run::FolderClaim> claim = claim_folder(start, resolved.values, early, *world.all);
   fetch_once(world, downloads, [&](const hub::Listener& shown) {
@@ -355,20 +371,20 @@ TrainResult run_training(const config::Resolved& asked, RunDisplay& display, con
     // An adapter in model.archive or in a checkpoint needs the model's own weights too.
     const config::RunConfig& run = asked.values;
     const bool from_archive = run.model.archive && !checkpoint::is_adapter(*run.model.archive);
-    const bool from_checkpoint = start.checkpoint && judged.plan.reference == plan::ReferenceMode::none &&
+    const bool from_checkpoint = start.checkpoint && planned.plan.reference == plan::ReferenceMode::none &&
                                  run.adapter.name == config::Adapter::none;
     commands::fetch_weights(run, from_archive || from_checkpoint, shown);
   });
   if (first)
     for (const std::string& note : commands::unused_keys_notes(resolved)) early.say("note: " + note);
   try {
-    return prepare_and_run(resolved, judged, start, std::move(claim), listener, world, log);
+    return prepare_and_run(resolved, planned, start, std::move(claim), listener, world, log);
   } catch (const train::StoppedEarly& stopped) {
     listener.say(fmt::format("stopped by a signal {}", stopped.what()));
     return {kStopped, {}};
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    throw train::TrainingFailure(out_of_memory_text(error, judged.plan, judged.in));
+    throw train::TrainingFailure(out_of_memory_text(error, planned.plan, planned.in));
   }
 }
 

@@ -61,7 +61,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* pointer) 
       exchange.answer.body.append(data, size);
     else
       throw UserError(
-          fmt::format("{}: the answer is larger than {} bytes", exchange.request.url, kLongestBody));
+          fmt::format("{}: the response is larger than {} bytes", exchange.request.url, kLongestBody));
     return size;
   } catch (...) {
     exchange.failure = std::current_exception();

@@ -82,7 +82,7 @@ std::string parse_commit(std::string_view text, const std::string& origin) {
   const std::string commit = answer.is_object() ? text_of(answer, "sha") : "";
   if (!is_commit(commit))
     throw UserError(
-        fmt::format("{}: not an answer of a Hugging Face hub: no commit; check HF_ENDPOINT and "
+        fmt::format("{}: not a response of a Hugging Face hub: no commit; check HF_ENDPOINT and "
                     "the proxy",
                     origin));
   return commit;
@@ -92,7 +92,7 @@ std::vector<HubFile> parse_tree(std::string_view text, const std::string& origin
   const json answer = parse_json(text);
   if (!answer.is_array())
     throw UserError(
-        fmt::format("{}: not an answer of a Hugging Face hub: no list of files; check "
+        fmt::format("{}: not a response of a Hugging Face hub: no list of files; check "
                     "HF_ENDPOINT and the proxy",
                     origin));
   std::vector<HubFile> files;

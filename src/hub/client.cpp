@@ -165,7 +165,7 @@ Location Client::locate(http::Connection& connection, const std::string& commit,
   location.url = answer.is_redirect() ? resolve_redirect(url, answer.header("location")) : url;
   if (answer.header("x-repo-commit").empty() || location.etag.empty())
     throw UserError(
-        fmt::format("{}: not an answer of a Hugging Face hub: no X-Repo-Commit or ETag; check "
+        fmt::format("{}: not a response of a Hugging Face hub: no X-Repo-Commit or ETag; check "
                     "HF_ENDPOINT and the proxy",
                     url));
   return location;

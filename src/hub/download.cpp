@@ -204,7 +204,7 @@ void BlobDownload::receive(http::Connection& connection, std::int64_t begin, std
       begin += static_cast<std::int64_t>(piece.size());
       count(static_cast<std::int64_t>(piece.size()));
     };
-    http::NetworkError failed(http::NetworkError::Kind::interrupted, "the answer is too short");
+    http::NetworkError failed(http::NetworkError::Kind::interrupted, "the response is too short");
     http::Answer answer;
     try {
       answer = send(connection, before, end, sink);

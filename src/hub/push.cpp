@@ -219,7 +219,7 @@ Push::Changes Push::find_changes(const std::vector<HubFile>& there) {
   std::set<std::string> pushed;
   for (const LocalFile& file : files_) {
     const auto wish = wishes.find(file.path);
-    if (wish == wishes.end()) throw UserError(fmt::format("{}: the answer lacks {}", url, file.path));
+    if (wish == wishes.end()) throw UserError(fmt::format("{}: the response lacks {}", url, file.path));
     pushed.insert(file.path);
     if (wish->second.ignored && is_safetensors_file(file.path))
       throw UserError(
@@ -320,15 +320,13 @@ std::string Push::explain(const NoAccess& refused) {
   if (!account.name.empty() && !is_member)
     return fmt::format(
         "{}: your token may not write there: '{}' is neither your account ({}) nor one of your "
-        "organizations{}: "
-        "push to {}/{}, or set HF_TOKEN to a token of that account{}",
+        "organizations{}: push to {}/{}, or set HF_TOKEN to a token of that account{}",
         describe(repository), owner, account.name,
         account.organizations.empty() ? "" : fmt::format(" ({})", fmt::join(account.organizations, ", ")),
         account.name, repository.id.substr(repository.id.find('/') + 1), said);
   return fmt::format(
-      "{}: the hub does not let your token write there{}: check its permissions at {}, your role in '{}', "
-      "and its "
-      "storage quota",
+      "{}: your token may not write there{}: check its permissions at {}, your role in '{}', "
+      "and its storage quota",
       describe(repository), said, tokens, owner);
 }
 

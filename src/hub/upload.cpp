@@ -71,7 +71,7 @@ std::map<std::string, UploadPlace> find_places(Client& client, http::Connection&
         client.endpoint(), found.transfer, client.repository().id));
   for (const LocalFile& file : files) {
     const auto place = found.places.find(file.sha256);
-    const std::string error = place == found.places.end() ? "it is not in the answer" : place->second.error;
+    const std::string error = place == found.places.end() ? "it is not in the response" : place->second.error;
     if (!error.empty())
       throw UserError(fmt::format("{} refuses {} ({} bytes, SHA-256 {}): {}", client.endpoint(), file.path,
                                   file.size, file.sha256, error));

@@ -33,7 +33,7 @@ std::string member(const json& object, const char* name) {
 }
 
 UserError not_a_hub(const std::string& origin, const char* what) {
-  return UserError(fmt::format("{}: not an answer of a Hugging Face hub: {}; check HF_ENDPOINT and the proxy",
+  return UserError(fmt::format("{}: not a response of a Hugging Face hub: {}; check HF_ENDPOINT and the proxy",
                                origin, what));
 }
 

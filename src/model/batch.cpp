@@ -215,8 +215,8 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
   const auto [all, parts] =
       ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, counts.lengths,
                    counts.of_rows, sequences, branches, forest.prompt_starts, trees.query_tiles,
-                   trees.key_tiles, trees.starts, token_sums.rows, token_sums.starts, token_sums.places,
-                   row_sums.rows, row_sums.starts, row_sums.places},
+                   trees.key_tiles, trees.starts, token_sums.rows, token_sums.starts, token_sums.source_rows,
+                   row_sums.rows, row_sums.starts, row_sums.source_rows},
                   device);
   const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(7));
   Batch batch;
@@ -248,10 +248,10 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
 Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
   Batch there = batch;
-  for (at::Tensor* tensor :
-       {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets, &there.row_weights,
-        &there.responses.lengths, &there.responses.of_rows, &there.token_sums.rows, &there.token_sums.starts,
-        &there.token_sums.places, &there.row_sums.rows, &there.row_sums.starts, &there.row_sums.places})
+  for (at::Tensor* tensor : {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets,
+                             &there.row_weights, &there.responses.lengths, &there.responses.of_rows,
+                             &there.token_sums.rows, &there.token_sums.starts, &there.token_sums.source_rows,
+                             &there.row_sums.rows, &there.row_sums.starts, &there.row_sums.source_rows})
     if (tensor->defined()) *tensor = tensor->to(device);
   const ops::ForestLayout& here = *batch.layout;
   ops::ForestLayout layout =

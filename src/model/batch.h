@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "data/forest.h"
-#include "model/tables/settings.h"
+#include "model/spec/settings.h"
 #include "ops/forest_attention.h"
 #include "ops/log_probs.h"
 #include "ops/row_sums.h"

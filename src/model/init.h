@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "model/tables/settings.h"
+#include "model/spec/settings.h"
 #include "model/weights.h"
 
 namespace dpo::model {

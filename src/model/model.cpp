@@ -1,11 +1,11 @@
 #include "model/model.h"
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 #include "ops/log_probs.h"
 #include "ops/upload.h"
 

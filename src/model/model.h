@@ -4,9 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/spec/settings.h"
+#include "model/spec/table.h"
 #include "model/store.h"
-#include "model/tables/settings.h"
-#include "model/tables/table.h"
 #include "model/weights.h"
 #include "ops/attention.h"
 #include "ops/row_sums.h"

@@ -10,7 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/splitmix64.h"
-#include "model/tables/recompute.h"
+#include "model/spec/recompute.h"
 #include "model/tensor_parallel.h"
 
 namespace dpo::model {
@@ -270,7 +270,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 }
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved, const std::optional<EarlyGradients>& early) {
+                            SavedActivations& saved, const std::optional<ConstantLossGradients>& early) {
   const bool balanced = options.router_aux_loss_coef > 0;
   bool trains = false;  // true once a block has trained tensors
   ops::ResponseScores scores = pass_forward(

@@ -44,7 +44,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 
 // Gradients that are known before the forward pass, because they do not depend on the log-probabilities
 // (SFT).
-struct EarlyGradients {
+struct ConstantLossGradients {
   at::Tensor of_log_probs;
   GradientStore& gradients;
 };
@@ -52,7 +52,7 @@ struct EarlyGradients {
 // Also fills `saved` with what backward() needs. With early gradients the head's backward pass runs here, so
 // that its logits are computed once, unless its vocabulary is sharded.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved, const std::optional<EarlyGradients>& early = {});
+                            SavedActivations& saved, const std::optional<ConstantLossGradients>& early = {});
 
 // Adds the gradients of sum(grad_log_probs * log_probs), plus those of the balance loss times its
 // coefficient, to `gradients`. Frees `saved` block by block. After a forward pass with early gradients,

@@ -10,13 +10,13 @@
 
 #include "comm/group.h"
 #include "model/matrix.h"
-#include "model/tables/layout.h"
-#include "model/tables/table.h"
+#include "model/spec/layout.h"
+#include "model/spec/table.h"
 #include "ops/split_floats.h"
 
 namespace dpo::model {
 
-struct SmallBlock;
+struct QuantizedBlock;
 
 struct NamedTensor {
   std::string name;  // within its block: the Hugging Face name without the block's prefix
@@ -41,9 +41,9 @@ struct BlockWeights {
   bool fp8 = false;                                // matmuls with its matrices in FP8, see ops::linear
   // Second part of float32 weights that are stored in two parts, of which `flat` is the first.
   ops::FloatRest rest = {};
-  // Set for a frozen block with quantized matrices (model/small_block.h). Then `flat` has the bytes of the
-  // whole block, and `tensors` is empty.
-  std::shared_ptr<const SmallBlock> small = {};
+  // Set for a frozen block with quantized matrices (model/quantized_block.h). Then `flat` has the bytes of
+  // the whole block, and `tensors` is empty.
+  std::shared_ptr<const QuantizedBlock> quantized = {};
 
   // Returns an operand by name.
   const at::Tensor& operator()(std::string_view name) const;

@@ -29,7 +29,7 @@ bool is_half(const at::Tensor& tensor) {
 
 // LibTorch's GPU kernels have no soft cap. Its memory-efficient one, used for float32, has no window in its
 // backward pass and needs heads that are multiples of 16 bytes.
-bool needs_products(const AttentionCall& call) {
+bool needs_matmuls(const AttentionCall& call) {
   constexpr std::int64_t kElements = 4;  // in 16 bytes
   const bool is_efficient = call.options.window == 0 && call.q.size(2) % kElements == 0;
   return call.q.is_cpu() || call.options.soft_cap > 0 || (!is_half(call.q) && !is_efficient);
@@ -40,9 +40,9 @@ bool needs_products(const AttentionCall& call) {
 AttentionOutput attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Segments& queries,
                        const Segments& keys, bool causal, const AttentionOptions& options) {
   const AttentionCall call{q, k, v, queries, keys, causal, options};
-  AttentionOutput result = needs_products(call) ? attend_by_products(call)
-                           : is_half(q)         ? attend_flash(call)
-                                                : attend_efficient(call);
+  AttentionOutput result = needs_matmuls(call) ? attend_by_matmuls(call)
+                           : is_half(q)        ? attend_flash(call)
+                                               : attend_efficient(call);
   if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined()) {
     result.out.index_fill_(0, no_keys, 0);
     result.lse.index_fill_(1, no_keys, kNoKeys);
@@ -54,9 +54,9 @@ AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor&
                                    const at::Tensor& v, const AttentionOutput& total, const Segments& queries,
                                    const Segments& keys, bool causal, const AttentionOptions& options) {
   const AttentionCall call{q, k, v, queries, keys, causal, options};
-  AttentionGradients result = needs_products(call) ? attend_by_products_backward(call, grad_out, total)
-                              : is_half(q)         ? attend_flash_backward(call, grad_out, total)
-                                                   : attend_efficient_backward(call, grad_out, total);
+  AttentionGradients result = needs_matmuls(call) ? attend_by_matmuls_backward(call, grad_out, total)
+                              : is_half(q)        ? attend_flash_backward(call, grad_out, total)
+                                                  : attend_efficient_backward(call, grad_out, total);
   if (const at::Tensor no_keys = queries_without_keys(call); no_keys.defined())
     result.q.index_fill_(0, no_keys, 0);
   return result;

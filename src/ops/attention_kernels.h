@@ -16,9 +16,9 @@ struct AttentionCall {
 };
 
 // Used on the CPU. Other devices use it for soft caps and for windows in float32.
-AttentionOutput attend_by_products(const AttentionCall& call);
-AttentionGradients attend_by_products_backward(const AttentionCall& call, const at::Tensor& grad_out,
-                                               const AttentionOutput& total);
+AttentionOutput attend_by_matmuls(const AttentionCall& call);
+AttentionGradients attend_by_matmuls_backward(const AttentionCall& call, const at::Tensor& grad_out,
+                                              const AttentionOutput& total);
 
 // Used on CUDA in bfloat16 and float16.
 AttentionOutput attend_flash(const AttentionCall& call);

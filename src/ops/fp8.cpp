@@ -7,7 +7,7 @@
 #include <ATen/ops/mm.h>
 
 #include "ops/fused.h"
-#include "ops/small_numbers.h"
+#include "ops/quantized_formats.h"
 
 namespace dpo::ops {
 namespace {
@@ -40,8 +40,8 @@ bool fits_fp8(const at::Tensor& weight) {
   return weight.dim() == 2 && weight.size(0) % kFp8Multiple == 0 && weight.size(1) % kFp8Multiple == 0;
 }
 
-at::Tensor fp8_product(const Fp8Matrix& a, const Fp8Matrix& b, const at::Tensor& bias, at::ScalarType dtype,
-                       bool fast) {
+at::Tensor fp8_matmul(const Fp8Matrix& a, const Fp8Matrix& b, const at::Tensor& bias, at::ScalarType dtype,
+                      bool fast) {
   const at::NoGradGuard no_grad;
   if (a.codes.is_cuda())
     return at::_scaled_mm(a.codes, b.codes.t(), a.scales, b.scales.t(),

@@ -22,7 +22,7 @@ bool fits_fp8(const at::Tensor& weight);
 
 // Returns a b^T in `dtype`, plus the bias if it is defined. Sums are in float32. With `fast` a Hopper GPU may
 // accumulate with about 14 bits, as other libraries do in forward passes.
-at::Tensor fp8_product(const Fp8Matrix& a, const Fp8Matrix& b, const at::Tensor& bias, at::ScalarType dtype,
-                       bool fast);
+at::Tensor fp8_matmul(const Fp8Matrix& a, const Fp8Matrix& b, const at::Tensor& bias, at::ScalarType dtype,
+                      bool fast);
 
 }  // namespace dpo::ops

@@ -8,8 +8,8 @@
 #include "ops/attention.h"
 #include "ops/fp8.h"
 #include "ops/head_rows.h"
+#include "ops/quantized_matrix.h"
 #include "ops/row_sums.h"
-#include "ops/small_matrix.h"
 #include "ops/split_floats.h"
 
 namespace dpo::ops::fused {
@@ -33,7 +33,7 @@ bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at
 // Adds sums of rows of `from` to rows of `to`.
 bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums);
 
-bool from_small(at::Tensor& into, const SmallMatrix& matrix);
+bool dequantize(at::Tensor& into, const QuantizedMatrix& matrix);
 
 // Quantize a bfloat16 matrix; see ops/fp8.h.
 bool fp8_rows(Fp8Matrix& result, const at::Tensor& matrix);

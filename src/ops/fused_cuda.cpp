@@ -9,7 +9,7 @@
 #include "ops/cuda/layers.h"
 #include "ops/cuda/tensors.h"
 #include "ops/fused.h"
-#include "ops/small_numbers.h"
+#include "ops/quantized_formats.h"
 #include "ops/state_math.h"
 
 namespace dpo::ops::fused {
@@ -44,7 +44,7 @@ bool is_flat(const at::Tensor& tensor) {
   return type_of(tensor) && tensor.is_cuda() && tensor.is_contiguous();
 }
 
-cuda::Nf4Scales nf4_scales_of(const SmallMatrix& matrix) {
+cuda::Nf4Scales nf4_scales_of(const QuantizedMatrix& matrix) {
   cuda::Nf4Scales scales{.offset = matrix.offset,
                          .block_bits = std::countr_zero(static_cast<std::uint64_t>(matrix.block))};
   if (matrix.nested.defined()) {
@@ -219,24 +219,26 @@ bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums) {
                       .sums = sums.rows.size(0),
                       .rows = sums.rows.const_data_ptr<std::int32_t>(),
                       .starts = sums.starts.const_data_ptr<std::int32_t>(),
-                      .places = sums.places.const_data_ptr<std::int32_t>()},
+                      .source_rows = sums.source_rows.const_data_ptr<std::int32_t>()},
                      Launch(to));
   return true;
 }
 
-bool from_small(at::Tensor& into, const SmallMatrix& matrix) {
+bool dequantize(at::Tensor& into, const QuantizedMatrix& matrix) {
   const auto type = type_of(into);
   if (!type || !into.is_cuda() || !into.is_contiguous() || into.dim() != 2) return false;
-  const cuda::SmallMatrix small{.codes = matrix.codes.const_data_ptr<std::uint8_t>(),
-                                .rows = into.size(0),
-                                .columns = into.size(1),
-                                .out = into.mutable_data_ptr(),
-                                .type = *type};
+  const cuda::QuantizedMatrix quantized{.codes = matrix.codes.const_data_ptr<std::uint8_t>(),
+                                        .rows = into.size(0),
+                                        .columns = into.size(1),
+                                        .out = into.mutable_data_ptr(),
+                                        .type = *type};
   const Launch launch(into);
   switch (matrix.dtype) {
-    case SmallDtype::nf4: cuda::from_nf4(small, nf4_scales_of(matrix), launch); break;
-    case SmallDtype::int8: cuda::from_int8(small, matrix.scales.const_data_ptr<float>(), launch); break;
-    case SmallDtype::fp8: cuda::from_fp8(small, matrix.scales.const_data_ptr<float>(), launch); break;
+    case QuantizedDtype::nf4: cuda::from_nf4(quantized, nf4_scales_of(matrix), launch); break;
+    case QuantizedDtype::int8:
+      cuda::from_int8(quantized, matrix.scales.const_data_ptr<float>(), launch);
+      break;
+    case QuantizedDtype::fp8: cuda::from_fp8(quantized, matrix.scales.const_data_ptr<float>(), launch); break;
   }
   return true;
 }

@@ -23,7 +23,7 @@ bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, cons
 
 bool add_row_sums(at::Tensor&, const at::Tensor&, const RowSums&) { return false; }
 
-bool from_small(at::Tensor&, const SmallMatrix&) { return false; }
+bool dequantize(at::Tensor&, const QuantizedMatrix&) { return false; }
 
 bool fp8_rows(Fp8Matrix&, const at::Tensor&) { return false; }
 bool fp8_columns(Fp8Matrix&, const at::Tensor&) { return false; }

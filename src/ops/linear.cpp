@@ -9,7 +9,7 @@
 
 #include "ops/column_sums.h"
 #include "ops/fp8.h"
-#include "ops/product.h"
+#include "ops/matmul.h"
 
 namespace dpo::ops {
 namespace {
@@ -20,18 +20,18 @@ using torch::autograd::variable_list;
 
 using Bias = std::optional<at::Tensor>;
 
-at::Tensor product_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
-                      bool fp8) {
-  if (!fp8) return product(x, weight, bias, transposed);
-  return fp8_product(fp8_rows(x), transposed ? fp8_columns(weight) : fp8_rows(weight), bias, x.scalar_type(),
-                     /*fast=*/true);
+at::Tensor matmul_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
+                     bool fp8) {
+  if (!fp8) return matmul(x, weight, bias, transposed);
+  return fp8_matmul(fp8_rows(x), transposed ? fp8_columns(weight) : fp8_rows(weight), bias, x.scalar_type(),
+                    /*fast=*/true);
 }
 
 at::Tensor gradient_of_x(const at::Tensor& gradient, const at::Tensor& weight, bool transposed, bool fp8) {
   if (fp8)
-    return fp8_product(fp8_rows(gradient), transposed ? fp8_rows(weight) : fp8_columns(weight), {},
-                       gradient.scalar_type(), /*fast=*/false);
-  return product(gradient, weight, {}, !transposed);
+    return fp8_matmul(fp8_rows(gradient), transposed ? fp8_rows(weight) : fp8_columns(weight), {},
+                      gradient.scalar_type(), /*fast=*/false);
+  return matmul(gradient, weight, {}, !transposed);
 }
 
 struct Linear : torch::autograd::Function<Linear> {
@@ -50,7 +50,7 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->saved_data["fp8"] = fp8;
     ctx->saved_data["has_bias"] = bias.has_value();
     ctx->saved_data["sum"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(sum));
-    return product_of(x, weight, bias.value_or(at::Tensor()), transposed, fp8);
+    return matmul_of(x, weight, bias.value_or(at::Tensor()), transposed, fp8);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -65,7 +65,7 @@ struct Linear : torch::autograd::Function<Linear> {
     if (ctx->needs_input_grad(1)) {
       const at::Tensor &a = transposed ? x : gradient, &b = transposed ? gradient : x;
       if (sum.tensor.defined())
-        sum.add_product(a, b);
+        sum.add_matmul(a, b);
       else
         of_weight = at::mm(a.t(), b);
     }
@@ -97,18 +97,18 @@ void GradientSum::add_each(const std::vector<GradientSum*>& sums, const std::vec
   if (!added_to.empty()) at::_foreach_add_(added_to, summands);
 }
 
-void GradientSum::add_product(const at::Tensor& a, const at::Tensor& b) {
+void GradientSum::add_matmul(const at::Tensor& a, const at::Tensor& b) {
   const bool is_wider = tensor.scalar_type() != a.scalar_type();
   const bool can_widen =
       tensor.is_cuda() && tensor.scalar_type() == at::kFloat && a.scalar_type() != at::kDouble;
   if (is_wider && !can_widen) return add(at::mm(a.t(), b));
-  take_overwrite() ? product_into(tensor, a.t(), b) : add_product_to(tensor, a.t(), b);
+  take_overwrite() ? matmul_into(tensor, a.t(), b) : add_matmul_to(tensor, a.t(), b);
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
                   const std::shared_ptr<GradientSum>& sum, bool fp8) {
   const bool in_fp8 = fp8 && fits_fp8(weight);
-  if (!sum && !in_fp8) return plain_product(x, weight, bias, transposed);
+  if (!sum && !in_fp8) return plain_matmul(x, weight, bias, transposed);
   return Linear::apply(x, weight, bias.defined() ? Bias(bias) : std::nullopt, transposed,
                        sum ? sum : std::make_shared<GradientSum>(), in_fp8);
 }

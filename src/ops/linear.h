@@ -21,7 +21,7 @@ struct GradientSum {
   // Returns the tensor to add to. It is zeroed first if the next gradient would replace its values.
   const at::Tensor& to_add_to();
   // Adds a^T b, with one matmul where the device and the dtypes allow it.
-  void add_product(const at::Tensor& a, const at::Tensor& b);
+  void add_matmul(const at::Tensor& a, const at::Tensor& b);
 
  private:
   bool take_overwrite() { return overwrite && std::exchange(*overwrite, false); }

@@ -11,7 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "ops/column_sums.h"
-#include "ops/product.h"
+#include "ops/matmul.h"
 
 namespace dpo::ops {
 namespace {
@@ -35,7 +35,7 @@ at::Tensor part(const at::Tensor& tensor, const Chunk& chunk) {
 
 // Computes logits in the precision of the weights. Values computed from them are float32 or better.
 at::Tensor logits_of(const HeadInput& input, const Chunk& chunk) {
-  return product(part(input.hidden, chunk), input.matrix, input.bias, /*transposed=*/false);
+  return matmul(part(input.hidden, chunk), input.matrix, input.bias, /*transposed=*/false);
 }
 
 // Uses segment_reduce rather than scatter_add, because it gives the same bits every time, also on a GPU.
@@ -97,9 +97,9 @@ class HeadBackward {
                             part(by_row_, chunk), input_.first_row, input_.logit_cap);
     if (sums_.bias.tensor.defined()) sums_.bias.add(column_sums(gradient, sums_.bias.tensor.scalar_type()));
     gradient = gradient.to(input_.hidden.scalar_type());
-    product_into(part(hidden_gradient_, chunk), gradient, input_.matrix);
+    matmul_into(part(hidden_gradient_, chunk), gradient, input_.matrix);
     GradientSum& matrix = wide_.tensor.defined() ? wide_ : sums_.matrix;
-    if (matrix.tensor.defined()) matrix.add_product(gradient, part(input_.hidden, chunk));
+    if (matrix.tensor.defined()) matrix.add_matmul(gradient, part(input_.hidden, chunk));
   }
 
   // Must be called after the last chunk. Returns the gradient of the hidden states.

@@ -26,7 +26,7 @@ struct SelectRows : torch::autograd::Function<SelectRows> {
 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& matrix, const at::Tensor& numbers,
                             const RowSums& sums, const std::shared_ptr<GradientSum>& sum) {
-    ctx->save_for_backward({numbers, sums.rows, sums.starts, sums.places});
+    ctx->save_for_backward({numbers, sums.rows, sums.starts, sums.source_rows});
     ctx->saved_data["rows"] = matrix.size(0);
     ctx->saved_data["sum"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(sum));
     return at::embedding(matrix, numbers);
@@ -63,7 +63,7 @@ RowSumLists make_row_sums(std::span<const std::int32_t> numbers) {
     lists.starts.push_back(lists.starts.back() + count);
   }
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    lists.places[index(next[index(numbers[i])]++)] = static_cast<std::int32_t>(i);
+    lists.source_rows[index(next[index(numbers[i])]++)] = static_cast<std::int32_t>(i);
   return lists;
 }
 

@@ -12,9 +12,9 @@
 namespace dpo::ops {
 
 // Lists for the gradient of selected rows. Row rows[i] of the matrix gets the sum of the rows
-// places[starts[i]], ..., places[starts[i + 1] - 1] of the selection's gradient.
+// source_rows[starts[i]], ..., source_rows[starts[i + 1] - 1] of the selection's gradient.
 struct RowSumLists {
-  std::vector<std::int32_t> rows, starts, places;
+  std::vector<std::int32_t> rows, starts, source_rows;
 };
 
 // Makes the lists from the numbers of the selected rows.
@@ -22,7 +22,7 @@ RowSumLists make_row_sums(std::span<const std::int32_t> numbers);
 
 // RowSumLists as int32 tensors on a GPU that has the kernel; undefined elsewhere.
 struct RowSums {
-  at::Tensor rows, starts, places;
+  at::Tensor rows, starts, source_rows;
 };
 
 // Returns the rows of a matrix with these numbers, int64 [rows]. With `sums`, the gradient touches only the

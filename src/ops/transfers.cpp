@@ -56,15 +56,15 @@ void CopyStream::copy(const at::Tensor& to, const at::Tensor& from) {
   to.copy_(from, /*non_blocking=*/true);
 }
 
-Mark CopyStream::mark() const {
+Event CopyStream::record() const {
   if (!stream_) return nullptr;
-  Mark mark = std::make_shared<c10::Event>(device_.type());
-  mark->record(*stream_);
-  return mark;
+  Event event = std::make_shared<c10::Event>(device_.type());
+  event->record(*stream_);
+  return event;
 }
 
-void CopyStream::wait_for(const Mark& mark) {
-  if (mark) mark->block(*stream_);
+void CopyStream::wait_for(const Event& event) {
+  if (event) event->block(*stream_);
 }
 
 void CopyStream::wait_for_current() {
@@ -74,8 +74,8 @@ void CopyStream::wait_for_current() {
   computed.block(*stream_);
 }
 
-void CopyStream::hold_current(const Mark& mark) const {
-  if (mark) mark->block(current());
+void CopyStream::make_current_stream_wait(const Event& event) const {
+  if (event) event->block(current());
 }
 
 void CopyStream::finish() const {

@@ -15,7 +15,7 @@ namespace dpo::ops {
 at::Tensor host_zeros(std::int64_t count, at::ScalarType dtype, at::Device device);
 
 // A point in the work of a stream. Null means that there is nothing to wait for.
-using Mark = std::shared_ptr<c10::Event>;
+using Event = std::shared_ptr<c10::Event>;
 
 // Copies on a separate stream, in parallel to the device's current one. On a CPU each copy is done at once.
 class CopyStream {
@@ -24,13 +24,13 @@ class CopyStream {
 
   void copy(const at::Tensor& to, const at::Tensor& from);
   // Marks the end of the copies so far.
-  Mark mark() const;
+  Event record() const;
   // Later copies wait for this point.
-  void wait_for(const Mark& mark);
+  void wait_for(const Event& event);
   // Later copies wait for all work of the device's current stream so far.
   void wait_for_current();
   // Later work of the current stream waits for this point.
-  void hold_current(const Mark& mark) const;
+  void make_current_stream_wait(const Event& event) const;
   // Blocks the host until the copies so far are done.
   void finish() const;
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "comm/group.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "model/weights.h"
 
 namespace dpo::optim {

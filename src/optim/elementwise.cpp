@@ -49,9 +49,9 @@ class ElementwiseOptimizer : public Optimizer {
           step.learning_rate,  updates(),
           step.gradient_scale, step.copy.defined() ? step.copy.narrow(0, from, count) : at::Tensor(),
           step.seed,           shard_rank_ * weights.flat.numel() + from};
-      std::vector<StoredArray> state = storage_->lend(i);
+      std::vector<StoredArray> state = storage_->acquire(i);
       if (!update_part(own, gradients.flat.narrow(0, from, count), state, rule_step)) copied = false;
-      storage_->give_back(i);
+      storage_->release(i);
     }
     return copied;
   }

@@ -29,8 +29,8 @@ class ResidentState : public StateStorage {
     for (std::size_t i = 0; i < blocks_.size(); ++i) parts_.push_back({i, 0, weights.blocks[i].flat.numel()});
   }
 
-  Arrays lend(std::size_t part) override { return blocks_[part]; }
-  void give_back(std::size_t) override {}
+  Arrays acquire(std::size_t part) override { return blocks_[part]; }
+  void release(std::size_t) override {}
   const Arrays& block(std::size_t block) const override { return blocks_[block]; }
 
  private:
@@ -64,19 +64,19 @@ class OffloadedState : public StateStorage {
     }
   }
 
-  Arrays lend(std::size_t part) override {
+  Arrays acquire(std::size_t part) override {
     if (part == 0) fetch(0);
     const Lane& lane = lane_of(part);
-    lane.in.hold_current(slot_of(part).fetched);
+    lane.in.make_current_stream_wait(slot_of(part).fetched);
     if (part + 1 < parts_.size()) fetch(part + 1);
     return on_device(part);
   }
 
-  void give_back(std::size_t part) override {
+  void release(std::size_t part) override {
     Lane& lane = lane_of(part);
     lane.out.wait_for_current();
     copy(lane.out, on_host(part), on_device(part));
-    slot_of(part).written = lane.out.mark();
+    slot_of(part).written = lane.out.record();
   }
 
   const Arrays& block(std::size_t block) const override {
@@ -87,7 +87,7 @@ class OffloadedState : public StateStorage {
  private:
   struct Slot {
     Arrays arrays{};
-    ops::Mark fetched{}, written{};
+    ops::Event fetched{}, written{};
   };
   struct Lane {
     ops::CopyStream in, out;
@@ -113,7 +113,7 @@ class OffloadedState : public StateStorage {
     Lane& lane = lane_of(part);
     lane.in.wait_for(slot_of(part).written);
     copy(lane.in, on_device(part), on_host(part));
-    slot_of(part).fetched = lane.in.mark();
+    slot_of(part).fetched = lane.in.record();
   }
 
   static void copy(ops::CopyStream& stream, const Arrays& to, const Arrays& from) {

@@ -22,9 +22,9 @@ class StateStorage {
 
   // Returns the parts in the order in which a step asks for them. Together they are all blocks.
   const std::vector<StatePart>& parts() const { return parts_; }
-  // Returns the arrays of a part on the device, which may be changed in place until give_back().
-  virtual std::vector<StoredArray> lend(std::size_t part) = 0;
-  virtual void give_back(std::size_t part) = 0;
+  // Returns the arrays of a part on the device, which may be changed in place until release().
+  virtual std::vector<StoredArray> acquire(std::size_t part) = 0;
+  virtual void release(std::size_t part) = 0;
   // Returns all arrays of a block, where they live. All parts that were given back have arrived there.
   virtual const std::vector<StoredArray>& block(std::size_t block) const = 0;
 

@@ -1,7 +1,7 @@
 // Computes what layers save for the backward pass, and how many are recomputed in it.
 #include <algorithm>
 
-#include "model/tables/recompute.h"
+#include "model/spec/recompute.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {

@@ -10,7 +10,7 @@
 #include "config/assets.h"
 #include "config/text.h"
 #include "hub/cache.h"
-#include "model/tables/settings.h"
+#include "model/spec/settings.h"
 
 namespace dpo::plan {
 namespace {

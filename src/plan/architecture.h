@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/tables/quantization.h"
-#include "model/tables/shape.h"
+#include "model/spec/quantization.h"
+#include "model/spec/shape.h"
 
 namespace dpo::plan {
 

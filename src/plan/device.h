@@ -43,7 +43,7 @@ struct Device {
     return bf16 ? bf16_flops * efficiency : fp32_flops * fp32_efficiency.value_or(efficiency);
   }
   // Returns the FLOP/s that its matmuls alone reach.
-  double product_flops(bool bf16) const {
+  double matmul_flops(bool bf16) const {
     return std::min(training_flops(bf16) / kStepShare, bf16 ? bf16_flops : fp32_flops);
   }
 };

@@ -113,7 +113,7 @@ std::optional<Finding> disk(const Facts& f) {
 std::optional<Finding> gradients(const Facts& f) {
   constexpr const char* id = "gradients";
   if (f.run.max_grad_norm || f.w.in.adapter) return std::nullopt;
-  if (config::frees_gradients(f.run, f.w.mesh.ranks()))
+  if (config::optimizer_in_backward(f.run, f.w.mesh.ranks()))
     return ok(id,
               "max_grad_norm=null: each block is updated, and its gradients freed, during the backward pass");
   const std::string why = f.w.mesh.ranks() > 1 ? fmt::format("all {} ranks add to them", f.w.mesh.ranks())

@@ -85,9 +85,9 @@ std::string text_of(Obstacle obstacle, const Workload& w) {
 
 // True if a tensor's matmuls are in FP8. A run that is rejected is planned without FP8.
 bool is_in_fp8(const Workload& w, const Block& block, const TensorInfo& tensor) {
-  constexpr std::int64_t kMultiple = 16;  // as in ops/small_numbers.h
-  return w.in.run.fp8 && block.kind == BlockKind::layer && tensor.multiplies_tokens &&
-         tensor.shape.size() == 2 && tensor.shape[0] % kMultiple == 0 && tensor.shape[1] % kMultiple == 0 &&
+  constexpr std::int64_t kMultiple = 16;  // as in ops/quantized_formats.h
+  return w.in.run.fp8 && block.kind == BlockKind::layer && tensor.is_linear && tensor.shape.size() == 2 &&
+         tensor.shape[0] % kMultiple == 0 && tensor.shape[1] % kMultiple == 0 &&
          obstacle_to_fp8(w) == Obstacle::none;
 }
 
@@ -109,9 +109,9 @@ double fp8_parameters(const Workload& w, const Block& block) {
 }
 
 // Published FP8 matmuls reach at best 1.8 times the rate of bfloat16, where the peak is twice as high.
-double fp8_product_flops(const Device& device) {
+double fp8_matmul_flops(const Device& device) {
   constexpr double kShare = 0.8;  // of the rate that would be in proportion to the peak
-  return device.fp8_flops * kShare * device.product_flops(/*bf16=*/true) / device.bf16_flops;
+  return device.fp8_flops * kShare * device.matmul_flops(/*bf16=*/true) / device.bf16_flops;
 }
 
 // Rows are read once and written in 8 bits; for scales of columns a weight is read twice.

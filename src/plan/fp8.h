@@ -10,7 +10,7 @@ namespace dpo::plan {
 double fp8_parameters(const Workload& w, const model::Block& block);
 
 // Returns the FLOP/s of FP8 matmuls on a device, by the ratio of its peaks. Measured on an H200 only.
-double fp8_product_flops(const Device& device);
+double fp8_matmul_flops(const Device& device);
 
 // Returns the seconds in which a layer's operands are quantized: tokens and weights of a forward pass,
 // gradients and weights of a backward pass.

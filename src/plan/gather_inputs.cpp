@@ -14,7 +14,7 @@
 #include "base/user_path.h"
 #include "config/assets.h"
 #include "hardware/processor.h"
-#include "model/tables/description.h"
+#include "model/spec/description.h"
 
 namespace dpo::plan {
 namespace {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "loss/loss.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {

@@ -12,9 +12,9 @@
 #include "config/evaluation.h"
 #include "config/mesh.h"
 #include "config/run_config.h"
-#include "model/tables/adapter.h"
-#include "model/tables/quantization.h"
-#include "model/tables/table.h"
+#include "model/spec/adapter.h"
+#include "model/spec/quantization.h"
+#include "model/spec/table.h"
 #include "plan/lengths.h"
 #include "plan/machine.h"
 

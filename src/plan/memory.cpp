@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/quantity.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "plan/fp8.h"
 
 namespace dpo::plan {
@@ -109,7 +109,7 @@ double gathered_bytes(const Workload& w) {
 // head that shares its matrix adds to them.
 double gradient_bytes(const Workload& w) {
   const double each = to_double(w.precision.gradients);
-  if (!config::frees_gradients(w.in.run, w.mesh.ranks())) {
+  if (!config::optimizer_in_backward(w.in.run, w.mesh.ranks())) {
     const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
     return resident_parameters(w, w.in.trained()) * each + unsharded_sums;
   }
@@ -146,15 +146,15 @@ double reference_on_device(const Workload& w) {
 }
 
 // True if a tensor is quantized, by the run or in the files.
-bool is_small(const Workload& w, const Block& block, const model::TensorInfo& tensor) {
-  return w.in.run.adapter.base_dtype && model::may_be_small(block, tensor) &&
+bool is_quantized(const Workload& w, const Block& block, const model::TensorInfo& tensor) {
+  return w.in.run.adapter.base_dtype && model::is_quantizable(block, tensor) &&
          (!w.in.quantization || w.in.quantization->covers(tensor.name));
 }
 
 // Returns the bytes of a quantized matrix on a tensor-parallel rank: its codes and their scales
-// (ops/small_matrix.h). A part of an nf4 matrix has 32-bit scales, which are not quantized again. A part with
-// some of the columns has the scales of all rows.
-double small_bytes(const Workload& w, const model::TensorInfo& tensor) {
+// (ops/quantized_matrix.h). A part of an nf4 matrix has 32-bit scales, which are not quantized again. A part
+// with some of the columns has the scales of all rows.
+double quantized_bytes(const Workload& w, const model::TensorInfo& tensor) {
   const std::int64_t ranks = w.mesh.tensor;
   const double count = to_double(tensor.count()) / to_double(ranks);
   if (w.in.run.adapter.base_dtype != config::BaseDtype::nf4)
@@ -207,7 +207,7 @@ double embedding_gradient_bytes(const Workload& w) {
 // Updates during the backward pass need theirs in addition to them.
 double later_bytes(const Workload& w, double activations, double logits) {
   const double freed = activations + logits, update = update_bytes(w);
-  const bool is_during = config::frees_gradients(w.in.run, w.mesh.ranks());
+  const bool is_during = config::optimizer_in_backward(w.in.run, w.mesh.ranks());
   return std::max({0.0, embedding_gradient_bytes(w) - freed, is_during ? update : update - freed});
 }
 
@@ -298,16 +298,16 @@ double block_bytes(const Workload& w, const Block& block) {
   if (!w.in.run.adapter.base_dtype) return unsharded_on_rank(w, block) * weight;
   double bytes = 0;
   for (const model::TensorInfo& tensor : block.tensors)
-    bytes += is_small(w, block, tensor)
-                 ? small_bytes(w, tensor)
+    bytes += is_quantized(w, block, tensor)
+                 ? quantized_bytes(w, tensor)
                  : to_double(tensor.count()) / to_double(tensor.split ? w.mesh.tensor : 1) * weight;
   return bytes;
 }
 
-double small_parameters(const Workload& w, const Block& block) {
+double quantized_parameters(const Workload& w, const Block& block) {
   double sum = 0;
   for (const model::TensorInfo& tensor : block.tensors)
-    if (is_small(w, block, tensor)) sum += to_double(tensor.count());
+    if (is_quantized(w, block, tensor)) sum += to_double(tensor.count());
   return sum / to_double(w.mesh.tensor);
 }
 

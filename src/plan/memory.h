@@ -42,7 +42,7 @@ double bytes_per_parameter(const Workload& w);
 double bytes_of_code(const Workload& w);
 
 // Returns the quantized parameters of a block on a tensor-parallel rank.
-double small_parameters(const Workload& w, const model::Block& block);
+double quantized_parameters(const Workload& w, const model::Block& block);
 
 // True if every shard rank sums all gradients over the microbatches and reduces them once per update
 // (fsdp_accumulate=whole).

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "model/tables/recompute.h"
+#include "model/spec/recompute.h"
 #include "plan/fp8.h"
 #include "plan/memory.h"
 
@@ -16,7 +16,7 @@ using model::BlockKind;
 
 // Return the floating-point operations of one block's forward pass over the microbatch: of matmuls, and of
 // attention.
-double product_flops(const Workload& w, const Block& block) {
+double matmul_flops(const Workload& w, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
     case BlockKind::layer: return 2 * to_double(block.matmul_count()) * w.tokens;
@@ -77,11 +77,11 @@ struct BlockTime {
 // Tensor-parallel ranks split matmuls and attention. Each rank computes about half of the rest whole (an
 // estimate): norms, additions, inputs of layers.
 BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
-  const double rate = w.machine.device.product_flops(w.precision.bf16), ranks = to_double(w.mesh.tensor);
+  const double rate = w.machine.device.matmul_flops(w.precision.bf16), ranks = to_double(w.mesh.tensor);
   const bool is_layer = block.kind == BlockKind::layer;
   const double experts = is_layer && w.in.shape.experts > 0 ? kExpertsEfficiency : 1;
-  const double products = product_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
-  const double saved = in_fp8 > 0 ? in_fp8 / rate - in_fp8 / fp8_product_flops(w.machine.device) : 0;
+  const double products = matmul_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
+  const double saved = in_fp8 > 0 ? in_fp8 / rate - in_fp8 / fp8_matmul_flops(w.machine.device) : 0;
   return {products - saved, products,
           attention_flops(w, block) / (rate * kAttentionRate) / ranks +
               traffic(w, activation_bytes(w, block)) * (is_layer ? 0.5 + 0.5 / ranks : 1 / ranks) +
@@ -189,7 +189,7 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
   const Block& added = w.in.adapter->blocks[block];
   const Device& device = w.machine.device;
   const double products = 2 * to_double(added.matmul_count()) * w.tokens /
-                          (device.is_cpu ? flops_per_second(w) : device.product_flops(w.precision.bf16));
+                          (device.is_cpu ? flops_per_second(w) : device.matmul_flops(w.precision.bf16));
   const double between = device.is_cpu ? 0 : traffic(w, w.tokens * adapter_bytes(added));
   return norm_seconds(w, direction, block) +
          work_of(direction, added, /*is_frozen=*/false) * (products + between) / to_double(w.mesh.tensor);
@@ -217,7 +217,7 @@ MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced)
                            expanding_seconds(w, block);
     const double tensor = tensor_seconds(w, block.kind, direction);  // needed at once: nothing hides it
     sum.compute += compute;
-    sum.product_flops += times * product_flops(w, block) / to_double(w.mesh.tensor);
+    sum.matmul_flops += times * matmul_flops(w, block) / to_double(w.mesh.tensor);
     sum.fp8_flops += (times - gradients) * fp8_flops(w, block);
     sum.attention_flops += times * attention_flops(w, block) / to_double(w.mesh.tensor);
     sum.communication += shard_seconds(i) + tensor;
@@ -237,7 +237,7 @@ MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes) {
 double flops_per_second(const Workload& w) { return w.machine.device.training_flops(w.precision.bf16); }
 
 double forward_flops(const Workload& w, const Block& block) {
-  return product_flops(w, block) + attention_flops(w, block);
+  return matmul_flops(w, block) + attention_flops(w, block);
 }
 
 double ring_share(std::int64_t ranks) { return to_double(ranks - 1) / to_double(ranks); }
@@ -251,7 +251,7 @@ double parameters_of_tensor_rank(const Workload& w, const Block& block) {
 double expanding_seconds(const Workload& w, const Block& block) {
   if (!w.in.run.adapter.base_dtype) return 0;
   const double bytes = bytes_of_code(w) + to_double(w.precision.weights);
-  return small_parameters(w, block) * bytes / w.machine.device.memory_bandwidth;
+  return quantized_parameters(w, block) * bytes / w.machine.device.memory_bandwidth;
 }
 
 double bytes_to_gather(const Workload& w, const Block& block, double each) {

@@ -11,7 +11,7 @@ struct MicrobatchTime {
   double compute = 0;        // policy forward and backward, reference forward, extra scoring of some losses
   double communication = 0;  // all of it, hidden under compute or not
   double elapsed = 0;        // with both overlapped as far as possible
-  double product_flops = 0;  // operations of matmuls, and of attention, in `compute`
+  double matmul_flops = 0;   // operations of matmuls, and of attention, in `compute`
   double attention_flops = 0;
   double fp8_flops = 0;  // operations of matmuls in FP8, included above
 
@@ -19,7 +19,7 @@ struct MicrobatchTime {
     return {compute + other.compute,
             communication + other.communication,
             elapsed + other.elapsed,
-            product_flops + other.product_flops,
+            matmul_flops + other.matmul_flops,
             attention_flops + other.attention_flops,
             fp8_flops + other.fp8_flops};
   }

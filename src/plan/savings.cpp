@@ -101,7 +101,7 @@ Saving without_fp8(const config::RunConfig& run, Saving saving) {
 }
 
 // Returns savings that keep the frozen matrices under an adapter in fewer bits than now.
-std::vector<Saving> small_base(const Inputs& in) {
+std::vector<Saving> quantized_base(const Inputs& in) {
   const auto now = in.run.adapter.base_dtype;
   if (!in.adapter || in.quantization || now == config::BaseDtype::nf4) return {};
   std::vector<Saving> ways;
@@ -120,7 +120,7 @@ std::vector<Saving> lora(const Inputs& in) {
   if (in.adapter || (archive && std::filesystem::is_regular_file(*archive, none))) return {};
   const Saving adapter = in.quantization ? without_fp8(in.run, lora_of(in.run)) : lora_of(in.run);
   std::vector<Saving> ways = {adapter};
-  for (const Saving& base : small_base(changed(in, adapter.overrides)))
+  for (const Saving& base : quantized_base(changed(in, adapter.overrides)))
     ways.push_back({adapter.overrides + base.overrides, adapter.reason + ", " + base.reason});
   return ways;
 }
@@ -133,7 +133,7 @@ Overrides operator+(Overrides a, const Overrides& b) {
 }
 
 Saving lora_of(const config::RunConfig& run) {
-  Saving lora{{kLora}, "LoRA: only a change of low rank is trained (choose an lr ten times higher)"};
+  Saving lora{{kLora}, "LoRA: only a low-rank update is trained (choose an lr ten times higher)"};
   // With an adapter, the reference is the model itself.
   if (run.model.reference_dtype) lora.overrides.push_back("model.reference_dtype=null");
   return lora;
@@ -199,7 +199,7 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
 }
 
 std::vector<Saving> rounding_savings(const Inputs& in) {
-  std::vector<Saving> ways = both(small_base(in), state_savings(in));
+  std::vector<Saving> ways = both(quantized_base(in), state_savings(in));
   const std::optional<config::MeshShape> mesh = find_mesh(in);
   if (in.run.max_grad_norm && mesh && mesh->ranks() == 1 && !in.adapter)
     ways.push_back({{"max_grad_norm=null"}, "no clipping: gradients freed block by block"});

@@ -225,8 +225,8 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   t.model_flops_utilization = useful / t.update / (peak * to_double(w.devices()));
   const double microbatches = to_double(w.in.run.gradient_accumulation_steps);
   const double fp8_flops = device.is_cpu ? 0 : t.microbatch.fp8_flops;
-  t.least_products = microbatches * ((t.microbatch.product_flops - fp8_flops) / peak +
-                                     (fp8_flops > 0 ? fp8_flops / device.fp8_flops : 0));
+  t.least_matmuls = microbatches * ((t.microbatch.matmul_flops - fp8_flops) / peak +
+                                    (fp8_flops > 0 ? fp8_flops / device.fp8_flops : 0));
   t.least_attention = microbatches * t.microbatch.attention_flops / peak;
   t.threshold = token_threshold(w);
   add_whole_run(t, w, intervals);

@@ -25,7 +25,7 @@ struct Timing {
   double gradient_reduction = 0;  // seconds per update, after the last backward pass
   double optimizer = 0;           // seconds per update
   double update = 0;              // seconds of a whole update, with all its microbatches
-  double least_products = 0;      // seconds of its matmuls at the device's peak
+  double least_matmuls = 0;       // seconds of its matmuls at the device's peak
   double least_attention = 0;     // seconds of its attention at that peak
   double examples_per_second = 0;
   double tokens_per_second = 0;

@@ -99,7 +99,7 @@ Learned by_accuracy(const MetricLog& log, const Evaluation& first, const Evaluat
     return {
         Answer::unclear,
         fmt::format("Not known yet: the reward accuracy on {} is {} after {} examples, but there is "
-                    "no earlier evaluation, and without a reference model chance says nothing.",
+                    "no earlier evaluation, and without a reference model 0.5 is not a meaningful baseline.",
                     held_out(compared), accuracy_text(*last.accuracy, margin), count_text(last.examples))};
   const double noise = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, compared)));
   const Answer answer = answer_of(accuracy_of(*last.accuracy, margin) - before->accuracy, noise);

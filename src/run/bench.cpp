@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "comm/throttled.h"
 #include "data/examples.h"
-#include "model/small_block.h"
+#include "model/quantized_block.h"
 #include "ops/devices.h"
 #include "plan/architecture.h"
 #include "shard/adapter.h"
@@ -80,12 +80,12 @@ class RandomBatches {
   std::vector<std::vector<data::Token>> texts_;
 };
 
-// `small` is the quantized format of the layers' matrices, if any. Whole blocks are created one by one and a
-// rank keeps its part of each, so the whole model is never in memory.
+// `dtype_of_base` is the quantized format of the layers' matrices, if any. Whole blocks are created one by
+// one and a rank keeps its part of each, so the whole model is never in memory.
 model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh,
-                              const std::optional<ops::SmallDtype>& small = std::nullopt) {
+                              const std::optional<ops::QuantizedDtype>& dtype_of_base = std::nullopt) {
   const at::NoGradGuard no_grad;
-  const model::Layout layout = small ? model::Layout{} : mesh.layout();
+  const model::Layout layout = dtype_of_base ? model::Layout{} : mesh.layout();
   at::Generator generator = at::globalContext().defaultGenerator(mesh.device);
   generator.set_current_seed(0);
   model::Weights weights;
@@ -97,7 +97,8 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
       if (block.tensors[piece.tensor].init == model::Init::ones)
         flat.narrow(0, piece.to, piece.count).fill_(1);
     const model::BlockWeights made = model::rank_block(flat, block, layout);
-    weights.blocks.push_back(small ? model::to_small(made, block, *small, mesh.layout()) : made);
+    weights.blocks.push_back(dtype_of_base ? model::quantize(made, block, *dtype_of_base, mesh.layout())
+                                           : made);
   }
   return weights;
 }

@@ -11,7 +11,7 @@
 #include "config/scalar.h"
 #include "config/schema.h"
 #include "loss/loss.h"
-#include "model/tables/description.h"
+#include "model/spec/description.h"
 #include "train/train_state.h"
 
 namespace dpo::run {

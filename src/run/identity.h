@@ -7,7 +7,7 @@
 
 #include "config/run_config.h"
 #include "data/examples.h"
-#include "model/tables/settings.h"
+#include "model/spec/settings.h"
 
 namespace dpo::run {
 

@@ -203,7 +203,7 @@ class TrainingLoop {
   void check_first_update(const train::UpdateResult& result, const train::ExampleBatch& batch) const {
     if (!loss::uses_reference(run_.state.loss) || run_.config.model.reference_dtype) return;
     const bool cached = run_.plan.reference == plan::ReferenceMode::cached;
-    const at::ScalarType dtype = cached ? train::product_dtype(run_.config) : at::kFloat;
+    const at::ScalarType dtype = cached ? train::matmul_dtype(run_.config) : at::kFloat;
     if (run_.state.dropout == 0) return train::require_equal_models(result, dtype);
     train::UpdateResult without_dropout;
     without_dropout.records = train::evaluate(run_.state, batch);

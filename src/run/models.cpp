@@ -14,7 +14,7 @@
 #include "checkpoint/adapter.h"
 #include "config/text.h"
 #include "data/tokenizer_folder.h"
-#include "model/small_block.h"
+#include "model/quantized_block.h"
 #include "plan/gather_inputs.h"
 #include "run/identity.h"
 #include "run/snapshot.h"
@@ -261,20 +261,21 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   const std::string name = base_of(config, checkpoint);
   shard::Fingerprint before(mesh);  // over the weights before quantization
   checkpoint::BlockCallback each_block;
-  const std::optional<ops::SmallDtype> small = train::base_dtype(config);
-  if (small)
+  const std::optional<ops::QuantizedDtype> dtype_of_base = train::base_dtype(config);
+  if (dtype_of_base)
     each_block = [&](const model::Block& block, const model::BlockWeights& weights,
                      const model::StoredMatrices& stored) {
       before.add_whole(block, weights.flat);
-      return model::to_small(weights, block, *small, mesh.layout(), stored);
+      return model::quantize(weights, block, *dtype_of_base, mesh.layout(), stored);
     };
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint::load_model(name, train::reference_dtype(config), device, std::nullopt,
                                   progress_to(listener, "reading weights"),
-                                  small ? model::Layout{} : mesh.layout(), each_block);
+                                  dtype_of_base ? model::Layout{} : mesh.layout(), each_block);
   });
   check_vocabulary(data, loaded);
-  std::string fingerprint = small ? before.text() : shard::fingerprint_of(loaded.table, loaded.weights, mesh);
+  std::string fingerprint =
+      dtype_of_base ? before.text() : shard::fingerprint_of(loaded.table, loaded.weights, mesh);
   if (const auto adapter = adapter_archive(config); adapter && is_complete(*adapter))
     check_base(read_run_state(*adapter).identity, loaded.config, fingerprint, config, *adapter);
   const model::AdapterSettings settings = plan::adapter_settings(config.adapter);

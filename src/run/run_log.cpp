@@ -70,7 +70,7 @@ void RunLog::warn_unless(bool written) {
 }
 
 void RunLog::say_tracker_notes() {
-  for (const std::string& note : folder_.tracker_notes()) report(train::said(note));
+  for (const std::string& note : folder_.tracker_notes()) report(train::message_event(note));
 }
 
 void RunLog::replay_history() {
@@ -176,7 +176,8 @@ void RunLog::after_saving() {
 }
 
 void RunLog::after_training(const RunState& run_state) {
-  const Effort here{updates_here_, updates_here_ == 0 ? 0 : seconds_since(first_update_), tokens_ / seconds_};
+  const SessionStats here{updates_here_, updates_here_ == 0 ? 0 : seconds_since(first_update_),
+                          tokens_ / seconds_};
   say(summary(run_state.updates, run_state.examples, here));
   if (last_evaluation_) {
     say(learned(*first_evaluation_, *last_evaluation_));
@@ -214,7 +215,7 @@ double RunLog::seconds_left(const RunState& run_state) const {
   return left * seconds_since(first_update_) / static_cast<double>(updates_here_);
 }
 
-std::string summary(std::int64_t updates, std::int64_t examples, const Effort& here) {
+std::string summary(std::int64_t updates, std::int64_t examples, const SessionStats& here) {
   std::string text = fmt::format("done: {}, {}", plural(updates, "update"), plural(examples, "example"));
   if (here.updates == 0) return text + "; all of them before it was resumed";
   if (here.updates < updates)

@@ -69,14 +69,14 @@ class RunLog {
 };
 
 // Totals of one process. A resumed run has more updates.
-struct Effort {
+struct SessionStats {
   std::int64_t updates = 0;
   double seconds = 0;            // including evaluations and samples
   double tokens_per_second = 0;  // during updates
 };
 
 // "done: 400 updates, 1,600 examples in 3 min, 5,312 tokens/s in training"
-std::string summary(std::int64_t updates, std::int64_t examples, const Effort& here);
+std::string summary(std::int64_t updates, std::int64_t examples, const SessionStats& here);
 
 // "evaluation: loss 0.6931 -> 0.4127, accuracy 0.5 (ties, n=16) -> 0.812 (n=16), margin +0.000 -> +1.234"
 std::string learned(const Metrics& first, const Metrics& last);

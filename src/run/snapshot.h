@@ -8,7 +8,7 @@
 #include <string>
 
 #include "checkpoint/load.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "optim/optimizer.h"
 #include "run/distributed_folder.h"
 #include "run/state_files.h"

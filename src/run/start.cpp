@@ -140,7 +140,7 @@ void require_inputs_outside(const config::RunConfig& config) {
                                  : contains                          ? "contains"
                                                                      : "is in";
     throw UserError(
-        fmt::format("local_run_dir={} {} {}={}, and a run needs a folder of its own: give another one, such "
+        fmt::format("local_run_dir={} {} {}={}, but a run needs a separate folder: give another one, such "
                     "as local_run_dir=runs/{}",
                     folder.string(), relation, key, value, config.exp_name));
   }
@@ -155,7 +155,7 @@ void require_own_folder(const fs::path& folder) {
     if (fs::is_regular_file(folder / name, none))
       throw UserError(
           fmt::format("local_run_dir={} has a file {}, which is not of a run and was not changed; "
-                      "give a folder of its own",
+                      "give another folder",
                       folder.string(), name));
 }
 

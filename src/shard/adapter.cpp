@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "model/init.h"
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 
 namespace dpo::shard {
 namespace {
@@ -63,7 +63,7 @@ LocalModel frozen_base(const model::ModelConfig& config, model::Weights weights,
   model::Model model = model::make_model(config);
   model.table = model.trained = model::separated(model.table, adapter);
   for (std::size_t i = 0; i < weights.blocks.size(); ++i)
-    if (!weights.blocks[i].small)
+    if (!weights.blocks[i].quantized)
       weights.blocks[i] = model::rank_block(weights.blocks[i].flat, model.table.blocks[i], mesh.layout());
   return {std::move(model), std::move(weights), mesh};
 }

@@ -6,7 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 
-#include "model/small_block.h"
+#include "model/quantized_block.h"
 
 namespace dpo::shard {
 namespace {
@@ -39,10 +39,11 @@ FetchingStore::FetchingStore(const model::TensorTable& table, at::ScalarType dty
   }
 }
 
-void FetchingStore::fetch_bytes_of(std::size_t block, const model::SmallBlock& small) {
+void FetchingStore::fetch_bytes_of(std::size_t block, const model::QuantizedBlock& quantized) {
   set_block(block,
-            model::small_views(
-                at::empty({small.size}, at::TensorOptions().dtype(at::kByte).device(device(block))), small));
+            model::quantized_views(
+                at::empty({quantized.size}, at::TensorOptions().dtype(at::kByte).device(device(block))),
+                quantized));
 }
 
 void FetchingStore::set_block(std::size_t block, model::BlockWeights weights) {

@@ -30,7 +30,7 @@ class FetchingStore : public model::Store {
                 const Mesh& mesh, std::size_t room = kOneAndNext);
 
   // Makes this block's fetches read its quantized bytes instead of its values.
-  void fetch_bytes_of(std::size_t block, const model::SmallBlock& small);
+  void fetch_bytes_of(std::size_t block, const model::QuantizedBlock& quantized);
 
   // Starts to write a block's weights into `flat`, which is not sharded. The returned Work ends when they are
   // there.

@@ -4,12 +4,12 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "model/small_block.h"
+#include "model/quantized_block.h"
 #include "ops/transfers.h"
 #include "shard/adapter_store.h"
 #include "shard/offloaded_store.h"
+#include "shard/quantized_store.h"
 #include "shard/sharded_store.h"
-#include "shard/small_store.h"
 
 namespace dpo::shard {
 
@@ -50,9 +50,9 @@ std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model:
       for (model::BlockWeights& block : weights.blocks) block.tensor_group = mesh.tensor;
     store = std::make_unique<model::ResidentStore>(weights);
   }
-  if (std::ranges::none_of(weights.blocks, [](const auto& block) { return block.small != nullptr; }))
+  if (std::ranges::none_of(weights.blocks, [](const auto& block) { return block.quantized != nullptr; }))
     return store;
-  return std::make_unique<SmallStore>(table, weights, std::move(store), mesh);
+  return std::make_unique<QuantizedStore>(table, weights, std::move(store), mesh);
 }
 
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices) {
@@ -73,8 +73,8 @@ model::Weights to_devices(const model::TensorTable& table, const model::Weights&
   model::Weights copies;
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     copies.blocks.push_back(
-        weights.blocks[i].small
-            ? model::small_views(weights.blocks[i].flat.to(devices[i]), *weights.blocks[i].small)
+        weights.blocks[i].quantized
+            ? model::quantized_views(weights.blocks[i].flat.to(devices[i]), *weights.blocks[i].quantized)
             : model::block_views(weights.blocks[i].flat.to(devices[i]), table.blocks[i], {}));
   return copies;
 }

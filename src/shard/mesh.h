@@ -6,7 +6,7 @@
 
 #include "comm/world.h"
 #include "config/mesh.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 
 namespace dpo::shard {
 

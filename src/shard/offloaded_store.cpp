@@ -20,7 +20,7 @@ comm::Work OffloadedStore::fetch(std::size_t block, const at::Tensor& flat) {
   ops::CopyStream& stream = streams_.at(flat.device().index());
   stream.wait_for_current();
   stream.copy(flat, host_.blocks[block].flat);
-  return comm::Work([&stream, mark = stream.mark()] { stream.hold_current(mark); });
+  return comm::Work([&stream, event = stream.record()] { stream.make_current_stream_wait(event); });
 }
 
 }  // namespace dpo::shard

@@ -7,7 +7,7 @@ ShardedStore::ShardedStore(const model::TensorTable& table, const model::Weights
       shards_(shards),
       group_(mesh.shard) {
   for (std::size_t i = 0; i < shards.blocks.size(); ++i)
-    if (shards.blocks[i].small) fetch_bytes_of(i, *shards.blocks[i].small);
+    if (shards.blocks[i].quantized) fetch_bytes_of(i, *shards.blocks[i].quantized);
 }
 
 ShardedStore::~ShardedStore() { finish(); }

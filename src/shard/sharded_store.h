@@ -7,7 +7,7 @@
 namespace dpo::shard {
 
 // A store of weights sharded over the ranks of a group (FSDP). A block is all-gathered before it is used. At
-// most two blocks are in memory. Quantized blocks are gathered as quantized bytes: see SmallStore.
+// most two blocks are in memory. Quantized blocks are gathered as quantized bytes: see QuantizedStore.
 class ShardedStore : public FetchingStore {
  public:
   // `shards` is this rank's part. It is read when a block is gathered.

@@ -25,7 +25,7 @@ struct Event {
 };
 
 // Returns a line as an event: a warning if the line begins like one.
-inline Event said(const std::string& line) {
+inline Event message_event(const std::string& line) {
   return {.kind = line.starts_with("warning: ") ? Event::Kind::warning : Event::Kind::message, .line = line};
 }
 
@@ -36,7 +36,7 @@ struct Listener {
   std::function<void(const std::string& what, std::int64_t done, std::int64_t all, const std::string& unit)>
       progress;
 
-  void say(const std::string& line) const { report(said(line)); }
+  void say(const std::string& line) const { report(message_event(line)); }
   void warn(const std::string& text) const {
     report({.kind = Event::Kind::warning, .line = "warning: " + text});
   }

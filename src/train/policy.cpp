@@ -45,12 +45,12 @@ shard::LocalModel computed_model(const model::Model& model, const model::Weights
 
 Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
                const shard::Mesh& mesh, const shard::GradientOptions& reduction,
-               const std::optional<shard::LocalModel>& base, KeptGradients kept)
+               const std::optional<shard::LocalModel>& base, GradientLifetime kept)
     : mesh_(mesh),
       gradient_dtype_(precision.gradients),
       stored_(stored_weights(model.trained, std::move(weights), precision.computed, mesh.layout())),
       computed_(computed_model(model, stored_, precision.computed, mesh, base)) {
-  if (kept == KeptGradients::all) {
+  if (kept == GradientLifetime::update) {
     gradients_ = std::make_unique<model::Weights>(
         shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()));
     reduction_ = shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction);

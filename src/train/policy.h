@@ -18,7 +18,7 @@ struct PolicyPrecision {
 
 // Lifetime of gradients: in buffers for the whole model until the update, or only while a block is updated.
 // The latter needs one rank, one microbatch and no clipping.
-enum class KeptGradients { all, by_block };
+enum class GradientLifetime { update, block };
 
 // The model that is trained: this rank's shard of it.
 class Policy {
@@ -28,7 +28,7 @@ class Policy {
   Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
          const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {},
          const std::optional<shard::LocalModel>& base = std::nullopt,
-         KeptGradients kept = KeptGradients::all);
+         GradientLifetime kept = GradientLifetime::update);
 
   const model::Model& model() const { return computed_.model(); }
   model::Store& store() const { return computed_.store(); }

@@ -19,7 +19,7 @@ struct ReferenceModel {
   // Returns the log-probability of each response of a batch.
   at::Tensor scores(const model::Batch& batch) const;
 
-  at::ScalarType product_dtype() const { return pass.fp8 ? at::kFloat8_e4m3fn : local.store().dtype(); }
+  at::ScalarType matmul_dtype() const { return pass.fp8 ? at::kFloat8_e4m3fn : local.store().dtype(); }
 };
 
 // Provides the log-probabilities of the reference.

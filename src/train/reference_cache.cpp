@@ -12,7 +12,7 @@
 #include "base/output_files.h"
 #include "base/sha256.h"
 #include "comm/group.h"
-#include "model/tables/description.h"
+#include "model/spec/description.h"
 #include "train/batches.h"
 #include "train/records.h"
 
@@ -187,7 +187,7 @@ class Collector {
                const std::vector<loss::Score>& now) const {
     for (std::size_t r = 0; r < now.size(); ++r) {
       const auto& [policy, reference, tokens] = now[r];
-      if (std::abs(cached[r] - reference) <= rounding_of(reference, tokens, reference_.product_dtype()))
+      if (std::abs(cached[r] - reference) <= rounding_of(reference, tokens, reference_.matmul_dtype()))
         continue;
       throw UserError(fmt::format(
           "{}: the cached log-probability of a response of {} tokens is {}, but the reference computes {}. "
@@ -222,7 +222,7 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
                                     const Listener& listener) {
   if (mesh.all->rank() == 0) make_own_folder(folder);  // fails now rather than after hours of scoring
   const ScoreTable::Key common{{"weights", fingerprint},
-                               {"precision", c10::toString(reference.product_dtype())},
+                               {"precision", c10::toString(reference.matmul_dtype())},
                                {"tokenizer", tokenizer}};
   const auto scores_of = [&](const data::Examples& examples, data::Split split,
                              const std::vector<Indices>& batches) {

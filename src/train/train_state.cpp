@@ -29,8 +29,9 @@ optim::OptimizerSettings optimizer_settings(const config::RunConfig& config, con
   return settings;
 }
 
-KeptGradients kept_gradients(const config::RunConfig& config, const shard::Mesh& mesh) {
-  return config::frees_gradients(config, mesh.all->size()) ? KeptGradients::by_block : KeptGradients::all;
+GradientLifetime gradient_lifetime(const config::RunConfig& config, const shard::Mesh& mesh) {
+  return config::optimizer_in_backward(config, mesh.all->size()) ? GradientLifetime::block
+                                                                 : GradientLifetime::update;
 }
 
 }  // namespace
@@ -84,18 +85,18 @@ at::ScalarType reference_dtype(const config::RunConfig& config) {
   return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
 }
 
-at::ScalarType product_dtype(const config::RunConfig& config) {
+at::ScalarType matmul_dtype(const config::RunConfig& config) {
   return config.fp8 ? at::kFloat8_e4m3fn : reference_dtype(config);
 }
 
-std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config) {
+std::optional<ops::QuantizedDtype> base_dtype(const config::RunConfig& config) {
   if (!config.adapter.base_dtype) return std::nullopt;
   switch (*config.adapter.base_dtype) {
-    case config::BaseDtype::nf4: return ops::SmallDtype::nf4;
-    case config::BaseDtype::int8: return ops::SmallDtype::int8;
+    case config::BaseDtype::nf4: return ops::QuantizedDtype::nf4;
+    case config::BaseDtype::int8: return ops::QuantizedDtype::int8;
     case config::BaseDtype::fp8: break;
   }
-  return ops::SmallDtype::fp8;
+  return ops::QuantizedDtype::fp8;
 }
 
 model::PassOptions pass_options(const config::RunConfig& config) {
@@ -111,7 +112,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                                          config.fsdp_accumulate == config::Accumulation::whole};
   TrainState state{.mesh = mesh,
                    .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction, base,
-                              kept_gradients(config, mesh)},
+                              gradient_lifetime(config, mesh)},
                    .reference = std::move(reference),
                    .optimizer = nullptr,
                    .schedule = {config.lr, config.warmup_steps, config.lr_schedule},

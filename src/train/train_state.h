@@ -8,7 +8,7 @@
 #include "comm/world.h"
 #include "config/run_config.h"
 #include "loss/loss.h"
-#include "ops/small_matrix.h"
+#include "ops/quantized_matrix.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/policy.h"
@@ -55,9 +55,9 @@ shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
 PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
 at::ScalarType reference_dtype(const config::RunConfig& config);
 // Returns the format of the matrices under an adapter, if they are quantized.
-std::optional<ops::SmallDtype> base_dtype(const config::RunConfig& config);
+std::optional<ops::QuantizedDtype> base_dtype(const config::RunConfig& config);
 // Returns the dtype of the reference's matmuls: e4m3 with fp8.
-at::ScalarType product_dtype(const config::RunConfig& config);
+at::ScalarType matmul_dtype(const config::RunConfig& config);
 model::PassOptions pass_options(const config::RunConfig& config);
 loss::Options loss_options(const config::LossConfig& config);
 

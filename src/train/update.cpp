@@ -181,7 +181,7 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     const auto upload = [&](const std::vector<double>& by_score) {
       return ops::upload(at::tensor(by_score, at::kFloat), part.packed.tokens.device());
     };
-    std::optional<model::EarlyGradients> early;
+    std::optional<model::ConstantLossGradients> early;
     if (loss::has_constant_gradients(options))
       early.emplace(upload(evaluate(unknown_scores(forest)).gradients), gradients.store);
     model::SavedActivations saved;
@@ -247,8 +247,8 @@ UpdateResult update_by_block(TrainState& state, const ExampleBatch& batch, const
   UpdateResult result = run_passes(state, batch, {*gradients, finish, on_scored});
   if (!result.finite())
     fail_not_finite(result, step.number,
-                    "without clipping (max_grad_norm=null) blocks are updated before that is known, so this "
-                    "policy is lost; go on from the last checkpoint, if there is one");
+                    "without clipping (max_grad_norm=null) blocks are updated before that is known, so the "
+                    "weights are corrupted; resume from the last checkpoint, if there is one");
   return result;
 }
 

@@ -23,8 +23,8 @@
 #include "checkpoint/load.h"
 #include "comm/world.h"
 #include "data/forest.h"
-#include "model/small_block.h"
-#include "model/tables/adapter.h"
+#include "model/quantized_block.h"
+#include "model/spec/adapter.h"
 #include "ops/devices.h"
 #include "shard/adapter.h"
 #include "shard/sharded_store.h"
@@ -50,12 +50,12 @@ model::Model with_adapter(const model::Model& model, const json& asked) {
 // Loads the frozen matrices quantized, if the adapter is over quantized weights.
 model::Weights load_small(const json& asked, at::ScalarType type, const shard::Mesh& mesh) {
   const std::string name = asked.at("adapter").at("base_dtype");
-  const ops::SmallDtype dtype = name == "nf4"    ? ops::SmallDtype::nf4
-                                : name == "int8" ? ops::SmallDtype::int8
-                                                 : ops::SmallDtype::fp8;
+  const ops::QuantizedDtype dtype = name == "nf4"    ? ops::QuantizedDtype::nf4
+                                    : name == "int8" ? ops::QuantizedDtype::int8
+                                                     : ops::QuantizedDtype::fp8;
   const auto each_block = [&](const model::Block& block, const model::BlockWeights& weights,
                               const model::StoredMatrices& stored) {
-    return model::to_small(weights, block, dtype, mesh.layout(), stored);
+    return model::quantize(weights, block, dtype, mesh.layout(), stored);
   };
   return checkpoint::load_model(asked.at("model"), type, mesh.device, {}, {}, {}, each_block).weights;
 }

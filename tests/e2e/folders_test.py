@@ -62,7 +62,7 @@ class Folders(TinyRuns):
                                    (data / "runs" / "a", (of_data,), "is in datasets="), (self.folder, (), "contains model.name_or_path="),
                                    (data, (f"datasets=[{data / 'pairs.jsonl'}]",), "contains datasets=")):
             for resume in ((), ("resume=auto",)):
-                self.refused(self.train(run, *SHORT, *more, *resume), message, "a folder of its own")
+                self.refused(self.train(run, *SHORT, *more, *resume), message, "a separate folder")
         self.assertEqual(os.listdir(data), ["pairs.jsonl"])
 
     def test_the_folder_in_which_a_command_is_started_is_not_renamed(self):
@@ -84,7 +84,7 @@ class Folders(TinyRuns):
             project.mkdir()
             (project / name).write_text("mine")
             for more in ([], ["resume=auto"], ["overwrite=true"]):
-                self.refused(self.train(project, *SHORT, *more), f"has a file {name}", "a folder of its own")
+                self.refused(self.train(project, *SHORT, *more), f"has a file {name}", "give another folder")
             self.assertEqual(contents(project), {name: b"mine"})
         (project / "log.txt").rename(project / "notes.txt")  # no run has a file of this name
         self.check(self.train(project, *SHORT))

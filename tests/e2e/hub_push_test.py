@@ -306,7 +306,7 @@ class Refusals(Pushes):
                       "alice/it", message)
         self.assertIn("(the hub says: You don't have the rights", message)
         self.hub.faults = [("hub", "/preupload/", (403, {"X-Error-Message": "the storage is full"}))]
-        self.assertIn("the hub does not let your token write there (the hub says: the storage is full)", self.refused())
+        self.assertIn("your token may not write there (the hub says: the storage is full)", self.refused())
         for name in ("it", "a b/c", "org/it@"):
             self.assertIn("is not a name that a model can have on the hub", OnTheHub.refused(self, "push", self.run_folder, name))
 

@@ -310,7 +310,7 @@ class Messages(OnTheHub):
 
     def test_not_a_hub(self):
         self.hub.faults = [("hub", "/revision/", (200, {}))]
-        self.assertIn("not an answer of a Hugging Face hub", self.refused("fetch", "org/it"))
+        self.assertIn("not a response of a Hugging Face hub", self.refused("fetch", "org/it"))
 
     def test_a_disk_that_is_too_small(self):
         self.hub.add("model", "org/it", MODEL | {"model.safetensors": noise(100)})

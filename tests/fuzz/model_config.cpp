@@ -5,7 +5,7 @@
 
 #include "allocations.h"
 #include "base/error.h"
-#include "model/tables/settings.h"
+#include "model/spec/settings.h"
 #include "target.h"
 
 namespace fuzz::model_config {

@@ -3,7 +3,7 @@
 
 #include "ops/cuda/packs.cuh"
 #include "ops/cuda/sums.cuh"
-#include "ops/small_numbers.h"
+#include "ops/quantized_formats.h"
 
 namespace dpo::cuda {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ops/cuda/launch.cuh"
-#include "ops/cuda/products.h"
+#include "ops/cuda/matmuls.h"
 
 namespace dpo::cuda {
 namespace {

@@ -112,8 +112,8 @@ struct AddThree {
 };
 void add_three(const AddThree& call, Stream stream);
 
-// Adds the rows places[starts[i]], ..., places[starts[i + 1] - 1] of `in`, in this order, to row rows[i] of
-// `out`. Rows of both are `width` wide and aligned to 32 bytes.
+// Adds the rows source_rows[starts[i]], ..., source_rows[starts[i + 1] - 1] of `in`, in this order, to row
+// rows[i] of `out`. Rows of both are `width` wide and aligned to 32 bytes.
 struct RowSums {
   Type in_type = Type::float32, out_type = Type::float32;
   const void* in = nullptr;
@@ -121,7 +121,7 @@ struct RowSums {
   std::int64_t width = 0, sums = 0;
   const std::int32_t* rows = nullptr;    // [sums], all different
   const std::int32_t* starts = nullptr;  // [sums + 1]
-  const std::int32_t* places = nullptr;
+  const std::int32_t* source_rows = nullptr;
 };
 bool supports_row_sums(std::int64_t width);
 void add_row_sums(const RowSums& call, Stream stream);

@@ -15,11 +15,12 @@ __host__ __device__ std::int64_t warps_of_row(const RowSums& s) {
 
 // Adds kRows rows. All are loaded before the first is added, to keep enough loads in flight.
 template <int kRows, class In>
-__device__ void add_rows(const RowSums& s, const std::int32_t* places, std::int64_t column,
+__device__ void add_rows(const RowSums& s, const std::int32_t* source_rows, std::int64_t column,
                          float (&sum)[kLaneColumns]) {
   Pack<In, kLaneColumns> packs[kRows];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) packs[r] = pack_at<In, kLaneColumns>(s.in, places[r] * s.width + column);
+  for (int r = 0; r < kRows; ++r)
+    packs[r] = pack_at<In, kLaneColumns>(s.in, source_rows[r] * s.width + column);
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
 #pragma unroll
@@ -36,8 +37,9 @@ __global__ void __launch_bounds__(kThreads) row_sums_kernel(RowSums s) {
   float sum[kLaneColumns] = {};
   std::int32_t at = s.starts[number];
   const std::int32_t end = s.starts[number + 1];
-  for (; at + kRowsAtOnce <= end; at += kRowsAtOnce) add_rows<kRowsAtOnce, In>(s, s.places + at, column, sum);
-  for (; at < end; ++at) add_rows<1, In>(s, s.places + at, column, sum);
+  for (; at + kRowsAtOnce <= end; at += kRowsAtOnce)
+    add_rows<kRowsAtOnce, In>(s, s.source_rows + at, column, sum);
+  for (; at < end; ++at) add_rows<1, In>(s, s.source_rows + at, column, sum);
   Out* to = static_cast<Out*>(s.out) + s.rows[number] * s.width + column;
 #pragma unroll
   for (int begin = 0; begin < kLaneColumns; begin += kOutColumns) {

@@ -117,12 +117,12 @@ __device__ inline std::uint64_t matrix_after(std::uint64_t matrix, int elements)
 }
 
 // Must precede the first of a series of matmuls. Makes earlier register and memory writes visible to them.
-__device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void begin_matmuls() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // Ends a group of matmuls, which run while the threads continue.
-__device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ inline void end_matmuls() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Waits until at most the last kGroups groups of matmuls are in flight.
 template <int kGroups>
-__device__ inline void wait_for_products() {
+__device__ inline void wait_for_matmuls() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
 }
 // Must be called after waiting for the matmuls that write these sums. Otherwise the compiler could read them

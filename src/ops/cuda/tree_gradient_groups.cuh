@@ -89,40 +89,40 @@ __device__ void query_gradients_as_group(const TreeAttention& a, const TreeGradi
       begin_multiply<kDim, kStep>(scores, matrix_at(own), keys);
       begin_multiply<kDim, kStep>(grads, matrix_at(own + kOwn), values);
     }
-    end_products();
+    end_matmuls();
   };
   const auto begin_add = [&](int place) {
     begin_add_weighted<kDim, kStep>(sums, rows, matrix_at(keys_at(place)));
-    end_products();
+    end_matmuls();
   };
   const auto weigh_step = [&](int step) {
     take_sums(scores);
     take_sums(grads);
     of_queries.weigh_keys(scores, grads, scale, tile, queries, start, steps.first_key(step), l);
   };
-  begin_products();
+  begin_matmuls();
   begin_step(places.added);
-  wait_for_products<0>();
+  wait_for_matmuls<0>();
   weigh_step(0);
   round_all<kStep>(rows, grads);
   for (int step = 0; step + 1 < steps.count(); ++step) {
     wait_for_copies<0>();
     publish_copies();
     __syncthreads();  // the next step has arrived, and no thread reads what the one after it overwrites
-    begin_products();
+    begin_matmuls();
     begin_step(places.multiplied);
     begin_add(places.added);
     if (step + 2 < steps.count()) copy_step(step + 2, places.copied);
     places.advance();
-    wait_for_products<1>();
+    wait_for_matmuls<1>();
     weigh_step(step + 1);
-    wait_for_products<0>();
+    wait_for_matmuls<0>();
     take_sums(sums);
     round_all<kStep>(rows, grads);
   }
-  begin_products();
+  begin_matmuls();
   begin_add(places.added);
-  wait_for_products<0>();
+  wait_for_matmuls<0>();
   take_sums(sums);
   __syncthreads();
   store_rows<Rows>(sums, {a.scale, a.scale}, shared, g.q, block.head, tile, l);
@@ -164,7 +164,7 @@ __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradien
     const std::uint64_t queries = matrix_at(queries_at(place));
     begin_multiply<kDim, kStep>(scores, matrix_at(own_keys), queries);
     begin_multiply<kDim, kStep>(grads, matrix_at(own_values), matrix_after(queries, kRows));
-    end_products();
+    end_matmuls();
   };
   QueryStep now = block.first_step();  // next step to weigh
   const auto weigh_step = [&](int place) {
@@ -181,7 +181,7 @@ __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradien
     const std::uint64_t queries = matrix_at(queries_at(place));
     begin_add_weighted<kDim, kStep>(value_sums, weights, matrix_after(queries, kRows));
     begin_add_weighted<kDim, kStep>(key_sums, rows, queries);
-    end_products();
+    end_matmuls();
   };
   if (count > 1)
     wait_for_copies<1>();
@@ -189,30 +189,30 @@ __device__ void key_gradients_as_group(const TreeAttention& a, const TreeGradien
     wait_for_copies<0>();
   publish_copies();
   __syncthreads();
-  begin_products();
+  begin_matmuls();
   begin_step(places.added);
-  wait_for_products<0>();
+  wait_for_matmuls<0>();
   weigh_step(places.added);
   round_step();
   for (int step = 0; step + 1 < count; ++step) {
     wait_for_copies<0>();
     publish_copies();
     __syncthreads();
-    begin_products();
+    begin_matmuls();
     begin_step(places.multiplied);
     begin_add(places.added);
     if (step + 2 < count) copy_step(places.copied);
     places.advance();
-    wait_for_products<1>();
+    wait_for_matmuls<1>();
     weigh_step(places.added);
-    wait_for_products<0>();
+    wait_for_matmuls<0>();
     take_sums(key_sums);
     take_sums(value_sums);
     round_step();
   }
-  begin_products();
+  begin_matmuls();
   begin_add(places.added);
-  wait_for_products<0>();
+  wait_for_matmuls<0>();
   take_sums(key_sums);
   take_sums(value_sums);
   __syncthreads();

@@ -84,14 +84,14 @@ __device__ void attend_as_group(const TreeAttention& a) {
 #pragma unroll
   for (int i = 0; i < kDim / 16; ++i) q[i] = left_at<Rows>(own, 16 * i, l);
   float scores[kStep / 8][4] = {}, sums[kDim / 8][4] = {}, earlier[2];
-  begin_products();
+  begin_matmuls();
   begin_multiply<kDim>(scores, q, matrix_at(keys));
-  end_products();
+  end_matmuls();
   const Queries queries(a, tile, l);
   const int start = last_start(a, tile, tile.number * kTreeTile, kTreeTile);
   const float scale = a.scale * kLog2e;
   SoftMax soft_max;
-  wait_for_products<0>();
+  wait_for_matmuls<0>();
   take_sums(scores);
   hide(scores, tile, queries, start, steps.first_key(0), l);
   soft_max.add(scores, scale, earlier);
@@ -100,19 +100,19 @@ __device__ void attend_as_group(const TreeAttention& a) {
     wait_for_copies<0>();
     publish_copies();
     __syncthreads();  // the copies have arrived, and no thread reads what the next ones overwrite
-    begin_products();
+    begin_matmuls();
     begin_multiply<kDim>(scores, q, matrix_at(keys + (step + 1) % 2 * kRows));
-    end_products();
+    end_matmuls();
     begin_add_weighted<kDim, kStep>(sums, weights, matrix_at(values + step % 2 * kRows));
-    end_products();
+    end_matmuls();
     if (step + 2 < steps.count()) copy_keys(step + 2);
     copy_values(step + 1);
     end_copies();
-    wait_for_products<1>();
+    wait_for_matmuls<1>();
     take_sums(scores);
     hide(scores, tile, queries, start, steps.first_key(step + 1), l);
     soft_max.add(scores, scale, earlier);
-    wait_for_products<0>();
+    wait_for_matmuls<0>();
     take_sums(sums);
 #pragma unroll
     for (int i = 0; i < kDim / 8; ++i)
@@ -123,10 +123,10 @@ __device__ void attend_as_group(const TreeAttention& a) {
   wait_for_copies<0>();
   publish_copies();
   __syncthreads();
-  begin_products();
+  begin_matmuls();
   begin_add_weighted<kDim, kStep>(sums, weights, matrix_at(values + (steps.count() - 1) % 2 * kRows));
-  end_products();
-  wait_for_products<0>();
+  end_matmuls();
+  wait_for_matmuls<0>();
   take_sums(sums);
   __syncthreads();
   store_attention<Rows>(sums, soft_max, queries, a, block, l);

@@ -150,15 +150,15 @@ ExprPtr ExpressionParser::parse_concat() {
 }
 
 ExprPtr ExpressionParser::parse_product() {
-  static constexpr std::pair<std::string_view, Arithmetic> kProducts[] = {{"*", Arithmetic::kMultiply},
-                                                                          {"/", Arithmetic::kDivide},
-                                                                          {"//", Arithmetic::kFloorDivide},
-                                                                          {"%", Arithmetic::kModulo}};
+  static constexpr std::pair<std::string_view, Arithmetic> kMatmuls[] = {{"*", Arithmetic::kMultiply},
+                                                                         {"/", Arithmetic::kDivide},
+                                                                         {"//", Arithmetic::kFloorDivide},
+                                                                         {"%", Arithmetic::kModulo}};
   ExprPtr left = parse_power();
   while (true) {
-    const auto found = std::find_if(std::begin(kProducts), std::end(kProducts),
+    const auto found = std::find_if(std::begin(kMatmuls), std::end(kMatmuls),
                                     [&](const auto& product) { return is_operator(product.first); });
-    if (found == std::end(kProducts)) return left;
+    if (found == std::end(kMatmuls)) return left;
     auto node = make<ArithmeticExpr>(next().at);
     node->operation = found->second;
     node->left = std::move(left);

@@ -9,15 +9,15 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
-#include "model/small_block.h"
-#include "ops/small_numbers.h"
+#include "model/quantized_block.h"
+#include "ops/quantized_formats.h"
 #include "unit/checkpoint/tiny.h"
 
 namespace dpo::checkpoint {
 namespace {
 
 using namespace tiny;
-using ops::SmallDtype, ops::SmallMatrix;
+using ops::QuantizedDtype, ops::QuantizedMatrix;
 
 const std::string kNf4 =
     R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": true})";
@@ -60,7 +60,7 @@ class Quantized : public FolderTest {
 
   // Returns true for the matrices of the model, except one that stays unquantized.
   static bool is_quantized(const model::Block& block, const model::TensorInfo& tensor) {
-    return model::may_be_small(block, tensor) && tensor.name != "model.layers.1.mlp.up_proj.weight";
+    return model::is_quantizable(block, tensor) && tensor.name != "model.layers.1.mlp.up_proj.weight";
   }
 
   void save() {
@@ -87,13 +87,13 @@ class Quantized : public FolderTest {
     const auto found = small_.find(name);
     if (found == small_.end()) return unquantized.to(type);
     at::Tensor values = at::zeros_like(unquantized, type);
-    ops::from_small(found->second, values);
+    ops::dequantize(found->second, values);
     return values;
   }
 
   LoadedModel made_;
   std::map<std::string, at::Tensor> tensors_;  // in the file
-  std::map<std::string, SmallMatrix> small_;
+  std::map<std::string, QuantizedMatrix> small_;
 
  private:
   void add(Form form, const model::Block& block, const model::TensorInfo& info, const at::Tensor& tensor) {
@@ -101,19 +101,20 @@ class Quantized : public FolderTest {
       tensors_[info.name] = tensor;
       return;
     }
-    const SmallMatrix matrix = ops::to_small(tensor, form == Form::int8 ? SmallDtype::int8 : SmallDtype::nf4);
+    const QuantizedMatrix matrix =
+        ops::quantize(tensor, form == Form::int8 ? QuantizedDtype::int8 : QuantizedDtype::nf4);
     form == Form::int8 ? add_int8(info.name, matrix, tensor) : add_nf4(form, info.name, matrix, tensor);
   }
 
-  void add_int8(const std::string& name, const SmallMatrix& matrix, const at::Tensor& like) {
+  void add_int8(const std::string& name, const QuantizedMatrix& matrix, const at::Tensor& like) {
     const std::string module = name.substr(0, name.rfind('.') + 1);
     tensors_[name] = matrix.codes.view(at::kChar).view(like.sizes());
     tensors_[module + "SCB"] = matrix.scales * 127;
     tensors_[module + "weight_format"] = at::zeros({}, at::kByte);
-    small_[name] = {SmallDtype::int8, matrix.codes, matrix.scales * 127 * (1 / 127.0F)};
+    small_[name] = {QuantizedDtype::int8, matrix.codes, matrix.scales * 127 * (1 / 127.0F)};
   }
 
-  void add_nf4(Form form, const std::string& name, SmallMatrix matrix, const at::Tensor& like) {
+  void add_nf4(Form form, const std::string& name, QuantizedMatrix matrix, const at::Tensor& like) {
     tensors_[name] = matrix.codes.view({-1, 1});
     tensors_[name + ".quant_map"] = floats(ops::Nf4Levels().values);
     std::string state =
@@ -121,7 +122,7 @@ class Quantized : public FolderTest {
                     like.size(0), like.size(1));
     tensors_[name + ".absmax"] = matrix.scales;
     if (form == Form::plain) {
-      matrix = {SmallDtype::nf4, matrix.codes, matrix.scales.to(at::kFloat) + 0.1F};
+      matrix = {QuantizedDtype::nf4, matrix.codes, matrix.scales.to(at::kFloat) + 0.1F};
       tensors_[name + ".absmax"] = matrix.scales;
     } else {
       tensors_[name + ".nested_absmax"] = matrix.nested;
@@ -132,7 +133,7 @@ class Quantized : public FolderTest {
     tensors_[name + ".quant_state.bitsandbytes__nf4"] = bytes_of_text(state + "}");
     if (form == Form::other_map) {
       const at::Tensor relative = map_of(form).index_select(0, matrix.scales.to(at::kInt));
-      matrix = {SmallDtype::nf4, matrix.codes, relative * matrix.nested[0] + matrix.offset};
+      matrix = {QuantizedDtype::nf4, matrix.codes, relative * matrix.nested[0] + matrix.offset};
     }
     small_[name] = matrix;
   }
@@ -206,17 +207,17 @@ TEST_F(Quantized, StaysAsItIs) {
         EXPECT_EQ(stored[i]->nested.defined(), form == Form::nested);
         EXPECT_EQ(stored[i]->offset, found->second.offset);
       }
-      return model::to_small(weights, block, SmallDtype::nf4, {}, stored);
+      return model::quantize(weights, block, QuantizedDtype::nf4, {}, stored);
     };
     const LoadedModel loaded = load_model(folder_, at::kFloat, at::kCPU, std::nullopt, {}, {}, keep);
     for (std::size_t i = 0; i < loaded.table.blocks.size(); ++i) {
       const model::BlockWeights& block = loaded.weights.blocks[i];
-      EXPECT_EQ(block.small != nullptr, loaded.table.blocks[i].kind == model::BlockKind::layer);
+      EXPECT_EQ(block.quantized != nullptr, loaded.table.blocks[i].kind == model::BlockKind::layer);
       at::Tensor flat = at::zeros_like(values.weights.blocks[i].flat);
-      block.small ? model::from_small(block, flat) : void(flat.copy_(block.flat));
+      block.quantized ? model::dequantize(block, flat) : void(flat.copy_(block.flat));
       EXPECT_TRUE(at::equal(flat, values.weights.blocks[i].flat)) << i;
-      if (block.small) {
-        EXPECT_EQ(block.small->matrices.size(), i == 1 ? 7u : 6u);
+      if (block.quantized) {
+        EXPECT_EQ(block.quantized->matrices.size(), i == 1 ? 7u : 6u);
       }
     }
   }

@@ -35,5 +35,20 @@ TEST(Sockets, NothingListensThere) {
   EXPECT_FALSE(connect_to("no such host.invalid", port, milliseconds(5000)).is_open());
 }
 
+TEST(Sockets, TheFirstAddressThatAcceptsAConnectionIsFound) {
+  const ListeningSocket listening = listen_on(std::nullopt, Reach::this_machine);
+  EXPECT_EQ(find_reachable({"no such host.invalid", "::1", "127.0.0.1"}, listening.port, milliseconds(5000)),
+            "127.0.0.1");
+  EXPECT_THROW(find_reachable({"::1"}, listening.port, milliseconds(5000)), UserError);
+}
+
+TEST(Sockets, AddressesOfContainersComeLast) {
+  EXPECT_TRUE(is_within_machine("docker0", "172.17.0.1"));
+  EXPECT_TRUE(is_within_machine("br-1f3a", "172.18.0.1"));
+  EXPECT_TRUE(is_within_machine("eth0", "169.254.7.7"));
+  EXPECT_FALSE(is_within_machine("eth0", "10.0.0.4"));
+  EXPECT_FALSE(is_within_machine("ib0", "192.168.1.4"));
+}
+
 }  // namespace
 }  // namespace dpo::comm

@@ -21,7 +21,7 @@ json report_of_a_gpu_machine() {
     "driver": "580.1",
     "libtorch": {"found": true, "version": "2.11.0", "tested_version": "2.11.0", "folder": "/some/torch",
                  "cpu_instructions": "AVX512", "threads": 8, "cuda_part": true},
-    "nccl": "2.28.9", "mpi": null, "arrow": {"version": "20.0.0", "folder": "/some/pyarrow"}, "nvcc": "13.0",
+    "nccl": "2.28.9", "nccl_algorithms": "^NVLS", "mpi": null, "arrow": {"version": "20.0.0", "folder": "/some/pyarrow"}, "nvcc": "13.0",
     "disk": [{"use": "runs", "path": "/data", "free_bytes": 1073741824, "total_bytes": 2147483648}],
     "missing": [{"what": "Open MPI", "prevents": "several processes", "advice": "install it", "required": false}]
   })");

@@ -22,7 +22,7 @@ TEST(Answers, NameTheCommit) {
   EXPECT_EQ(parse_commit(R"({"id": "a/b", "sha": ")" + kSha1 + "\"}", "here"), kSha1);
   for (const char* text : {"", "[]", "{}", R"({"sha": 1})", R"({"sha": "main"})", "<html>"})
     EXPECT_NE(
-        problem_of([&] { parse_commit(text, "here"); }).find("here: not an answer of a Hugging Face hub"),
+        problem_of([&] { parse_commit(text, "here"); }).find("here: not a response of a Hugging Face hub"),
         std::string::npos)
         << text;
 }

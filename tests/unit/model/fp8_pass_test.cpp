@@ -5,7 +5,7 @@
 
 #include "model/init.h"
 #include "model/pass.h"
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 
 namespace dpo::model {
 namespace {

@@ -5,7 +5,7 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 
 namespace dpo::model {
 namespace {

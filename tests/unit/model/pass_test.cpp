@@ -161,7 +161,7 @@ TEST(Pass, EarlyGradientsGiveTheSameBits) {
           ResidentGradients gradients(sums);
           ResidentStore store(weights);
           SavedActivations saved;
-          std::optional<EarlyGradients> early;
+          std::optional<ConstantLossGradients> early;
           if (is_early) early.emplace(by_score, gradients);
           ops::ResponseScores scores = forward(model, store, batch, options, saved, early);
           EXPECT_EQ(saved.rows_gradient.defined(), is_early);

@@ -70,7 +70,7 @@ TEST_P(Fp8, ZerosStayZerosAndWhatIsNotFiniteIsSeen) {
   matrix[3][7] = std::numeric_limits<float>::quiet_NaN();
   const Fp8Matrix found = fp8_rows(matrix);
   const at::Tensor product =
-      fp8_product(found, fp8_rows(at::randn({16, 32}, options())), {}, at::kBFloat16, /*fast=*/false);
+      fp8_matmul(found, fp8_rows(at::randn({16, 32}, options())), {}, at::kBFloat16, /*fast=*/false);
   EXPECT_TRUE(at::equal(product[0], at::zeros_like(product[0])));
   EXPECT_TRUE(product[1].isfinite().all().item<bool>());
   EXPECT_TRUE(product.slice(0, 2).isnan().all().item<bool>());

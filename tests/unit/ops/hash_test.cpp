@@ -2,7 +2,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "ops/cuda/products.h"
+#include "ops/cuda/matmuls.h"
 #include "unit/ops/compare.h"
 
 namespace dpo::ops {

@@ -126,9 +126,9 @@ TEST(GradientSum, TakesProductsOfAnyDtype) {
                          b = at::randn({16, 24}, options.dtype(of_product));
         GradientSum sum{at::ones({8, 24}, options.dtype(of_sum)), std::make_shared<bool>(true)};
         const at::Tensor product = a.to(at::kDouble).t().mm(b.to(at::kDouble));
-        sum.add_product(a, b);
+        sum.add_matmul(a, b);
         EXPECT_LT(relative_error(sum.tensor, product), 1e-2);
-        sum.add_product(a, b);
+        sum.add_matmul(a, b);
         EXPECT_LT(relative_error(sum.tensor, 2 * product), 1e-2);
       }
   }

@@ -1,4 +1,4 @@
-#include "ops/product.h"
+#include "ops/matmul.h"
 
 #include <functional>
 #include <vector>
@@ -9,7 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "ops/fused_products.h"
+#include "ops/fused_matmul.h"
 #include "unit/ops/compare.h"
 
 namespace dpo::ops {
@@ -41,11 +41,11 @@ void check_linear(const ProductSizes& sizes, const at::TensorOptions& options) {
                    weight = random_matrix(sizes.columns, sizes.inner, options),
                    bias = random_matrix(1, sizes.columns, options)[0];
   const at::Tensor expected = x.to(at::kDouble).mm(weight.to(at::kDouble).t());
-  expect_product(product(x, weight, {}, false), expected);
-  expect_product(product(x, weight, bias, false), expected + bias.to(at::kDouble));
-  expect_product(product(x, weight.t().contiguous(), {}, true), expected);
-  const at::Tensor first = product(x, weight, bias, false);
-  EXPECT_TRUE(product(x, weight, bias, false).equal(first)) << "other bits the second time";
+  expect_product(matmul(x, weight, {}, false), expected);
+  expect_product(matmul(x, weight, bias, false), expected + bias.to(at::kDouble));
+  expect_product(matmul(x, weight.t().contiguous(), {}, true), expected);
+  const at::Tensor first = matmul(x, weight, bias, false);
+  EXPECT_TRUE(matmul(x, weight, bias, false).equal(first)) << "other bits the second time";
 }
 
 // Adds a^T b to a float32 sum on a GPU, as for the gradient of a weight.
@@ -57,9 +57,9 @@ void check_into(const ProductSizes& sizes, const at::TensorOptions& options) {
   const at::Tensor start =
       random_matrix(sizes.rows, sizes.columns, is_wide ? options.dtype(at::kFloat) : options);
   at::Tensor out = start.clone();
-  add_product_to(out, a.t(), b);
+  add_matmul_to(out, a.t(), b);
   expect_product(out, start.to(at::kDouble) + expected);
-  product_into(out, a.t(), b);
+  matmul_into(out, a.t(), b);
   expect_product(out, expected);
 }
 
@@ -73,9 +73,9 @@ void check_products(at::Device device) {
     }
 }
 
-TEST(Product, IsNearFloat64) { check_products(at::kCPU); }
+TEST(Matmul, IsNearFloat64) { check_products(at::kCPU); }
 
-TEST(Product, OnCuda) {
+TEST(Matmul, OnCuda) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   check_products(at::kCUDA);
 }
@@ -120,7 +120,7 @@ bool is_chosen(const ProductOperands& in, const std::function<void(at::Tensor&)>
   bool is_chosen = false;
   for (int i = 0; i < kManyCalls; ++i) {
     out.zero_();
-    is_chosen = fused::product(out, in.a, in.b, in.bias, usual);
+    is_chosen = fused::matmul(out, in.a, in.b, in.bias, usual);
     if (!is_chosen) usual();
     EXPECT_TRUE(out.equal(first)) << "call " << i;
   }
@@ -133,7 +133,7 @@ class ProductAlgorithms : public testing::Test {
     if (!has_gpu()) GTEST_SKIP() << "no GPU";
     at::manual_seed(0);
     const at::Tensor matrix = at::zeros({8, 8}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
-    if (!fused::supports_product(matrix, matrix)) GTEST_SKIP() << "built without cuBLASLt";
+    if (!fused::supports_matmul(matrix, matrix)) GTEST_SKIP() << "built without cuBLASLt";
   }
 };
 
@@ -185,7 +185,7 @@ TEST_F(ProductAlgorithms, LeaveUnusualOperandsToLibTorch) {
   at::Tensor out = at::zeros({2048, 2048}, in.a.options());
   const auto unexpected = [] { FAIL() << "a trial"; };
   const auto takes = [&](const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-    return fused::product(out, a, b, bias, unexpected);
+    return fused::matmul(out, a, b, bias, unexpected);
   };
   EXPECT_TRUE(takes(in.a, in.b, {}));
   EXPECT_FALSE(takes(in.a.select(0, 0).expand({2048, 512}), in.b, {}));
@@ -195,14 +195,14 @@ TEST_F(ProductAlgorithms, LeaveUnusualOperandsToLibTorch) {
 }
 
 // Uses parts of wider matrices, and rows that begin where no load of 16 bytes may.
-TEST(Product, OnCudaOfViews) {
+TEST(Matmul, OnCudaOfViews) {
   if (!has_gpu()) GTEST_SKIP() << "no GPU";
   at::manual_seed(0);
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kBFloat16);
   const at::Tensor x = random_matrix(4096, 1024, options), weight = random_matrix(2048, 512, options);
   for (const std::int64_t first : {0, 8, 3, 512}) {
     const at::Tensor part = x.narrow(1, first, 512);
-    expect_product(product(part, weight, {}, false), part.to(at::kDouble).mm(weight.to(at::kDouble).t()));
+    expect_product(matmul(part, weight, {}, false), part.to(at::kDouble).mm(weight.to(at::kDouble).t()));
   }
 }
 

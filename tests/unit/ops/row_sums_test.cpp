@@ -31,15 +31,15 @@ TEST(RowSums, ListsHaveEveryPlaceOfItsRowInOrder) {
     const std::vector<std::int32_t> numbers = random_numbers(300, count);
     const RowSumLists lists = make_row_sums(numbers);
     ASSERT_EQ(lists.starts.size(), lists.rows.size() + 1);
-    EXPECT_EQ(lists.places.size(), count);
+    EXPECT_EQ(lists.source_rows.size(), count);
     EXPECT_EQ(lists.starts.back(), count);
     for (std::size_t i = 0; i < lists.rows.size(); ++i) {
       EXPECT_TRUE(i == 0 || lists.rows[i - 1] < lists.rows[i]);
       EXPECT_LT(lists.starts[i], lists.starts[i + 1]);
       for (std::int32_t at = lists.starts[i]; at < lists.starts[i + 1]; ++at) {
         const auto place = static_cast<std::size_t>(at);
-        EXPECT_EQ(numbers[static_cast<std::size_t>(lists.places[place])], lists.rows[i]);
-        EXPECT_TRUE(at == lists.starts[i] || lists.places[place - 1] < lists.places[place]);
+        EXPECT_EQ(numbers[static_cast<std::size_t>(lists.source_rows[place])], lists.rows[i]);
+        EXPECT_TRUE(at == lists.starts[i] || lists.source_rows[place - 1] < lists.source_rows[place]);
       }
     }
   }
@@ -60,7 +60,7 @@ struct Selection {
     matrix = at::randn({rows, width}, options).requires_grad_();
     numbers = on_device(list).to(at::kLong);
     gradient = at::randn({static_cast<std::int64_t>(count), width}, options);
-    sums = {on_device(lists.rows), on_device(lists.starts), on_device(lists.places)};
+    sums = {on_device(lists.rows), on_device(lists.starts), on_device(lists.source_rows)};
   }
 
   at::Tensor exact_gradient() const {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <map>
+#include <thread>
 
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
@@ -8,10 +9,13 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "model/model.h"
+#include "model/spec/adapter.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "optim/rounding.h"
 #include "optim/schedule.h"
+#include "unit/comm/thread_group.h"
 
 namespace dpo::optim {
 namespace {
@@ -83,6 +87,50 @@ TEST(Clip, NormOfManyNumbersIsExact) {
   EXPECT_NEAR(
       gradient_norm(gradients, table, {}, *comm::single()) / all.to(at::kDouble).norm().item<double>(), 1,
       1e-12);
+}
+
+// Returns the norm that each rank of a mesh computes from its parts of the gradients.
+std::vector<double> norms_on_ranks(const model::Weights& whole, const model::TensorTable& table,
+                                   std::int64_t tensor_ranks, std::int64_t shard_ranks) {
+  const auto ranks = static_cast<int>(tensor_ranks * shard_ranks);
+  comm::ThreadWorld world(ranks);
+  std::vector<double> norms(static_cast<std::size_t>(ranks));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const model::Layout layout{rank % tensor_ranks, tensor_ranks, rank / tensor_ranks, shard_ranks};
+      model::Weights own;
+      for (std::size_t b = 0; b < table.blocks.size(); ++b)
+        own.blocks.push_back(model::part_of_block(whole.blocks[b].flat, table.blocks[b], layout));
+      comm::ThreadGroup group(world, rank);
+      norms[static_cast<std::size_t>(rank)] = gradient_norm(own, table, layout, group);
+    });
+  threads.clear();  // waits for them
+  return norms;
+}
+
+// A shard may lie wholly within tensors that every tensor-parallel rank holds, and then counts nothing.
+TEST(Clip, RanksOfAnyMeshComputeTheSameNorm) {
+  const model::Model made = model::make_model(model::parse_model_config(
+      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 72, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 96, "max_position_embeddings": 64})",
+      "test"));
+  const std::vector<std::vector<std::string>> targets = {
+      {"q_proj", "v_proj"}, {"all-linear"}, {"o_proj"}, {"down_proj", "k_proj"}, {"up_proj"}};
+  std::vector<model::TensorTable> tables = {made.table};
+  for (const std::vector<std::string>& names : targets)
+    for (const std::int64_t r : {1, 4, 16})
+      tables.push_back(model::adapter_table(made.table, {.r = r, .targets = names}));
+  for (const model::TensorTable& table : tables) {
+    const model::Weights whole = model::make_weights(table, at::kFloat, at::kCPU);
+    for (const model::BlockWeights& block : whole.blocks)
+      for (const model::NamedTensor& named : block.tensors) named.tensor.normal_();
+    const double expected = gradient_norm(whole, table, {}, *comm::single());
+    for (const std::int64_t tensor_ranks : {1, 2, 4})
+      for (std::int64_t shard_ranks = 1; tensor_ranks * shard_ranks <= 16; shard_ranks *= 2)
+        for (const double norm : norms_on_ranks(whole, table, tensor_ranks, shard_ranks))
+          EXPECT_NEAR(norm / expected, 1, 1e-12) << tensor_ranks << " x " << shard_ranks;
+  }
 }
 
 // Compares the CUDA kernels with LibTorch's operators on the CPU, whose bits parity.optim checks.

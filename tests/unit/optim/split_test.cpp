@@ -7,7 +7,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "optim/optimizer.h"
 #include "unit/ops/near_ties.h"
 

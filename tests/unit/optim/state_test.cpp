@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "base/splitmix64.h"
-#include "model/tables/layout.h"
+#include "model/spec/layout.h"
 #include "ops/state_math.h"
 #include "optim/optimizer.h"
 #include "optim/rounding.h"

@@ -24,7 +24,7 @@ TEST(FindFastest, SaysWhatItCosts) {
   const auto fit = find_fastest(inputs_of(line));
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->overrides.front(), "adapter=lora");
-  EXPECT_EQ(fit->costs.find("LoRA: only a change of low rank"), 0u) << fit->costs;
+  EXPECT_EQ(fit->costs.find("LoRA: only a low-rank update"), 0u) << fit->costs;
   EXPECT_EQ(find_fastest(inputs_of("model=llama7b batch_size=4 --device h200"))->costs, "");
 }
 

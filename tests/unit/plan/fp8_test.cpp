@@ -84,7 +84,7 @@ TEST(Fp8Time, IsThatOfTheRunWithoutItWhereItCannotWork) {
     const Plan refused = plan_of(kFp8 + settings), without = plan_of(kFp8 + settings + " fp8=false");
     EXPECT_EQ(verdict_of(refused, "fp8"), Verdict::error) << settings;
     EXPECT_EQ(refused.timing.update, without.timing.update) << settings;
-    EXPECT_EQ(refused.timing.least_products, without.timing.least_products) << settings;
+    EXPECT_EQ(refused.timing.least_matmuls, without.timing.least_matmuls) << settings;
     EXPECT_EQ(refused.memory.total(), without.memory.total()) << settings;
   }
 }
@@ -134,7 +134,7 @@ TEST(Fp8Time, ThreeOfFourProductsAreFaster) {
   // Frozen weights have no gradients.
   EXPECT_NEAR(seconds("adapter=lora") - seconds("adapter=lora fp8=true"),
               3 * product * (1 / 100e12 - 1 / 160e12) - 2 * forward - backward, 1e-6);
-  EXPECT_NEAR(timed_fp8(line).timing.least_products - timed_fp8(line + "fp8=true").timing.least_products,
+  EXPECT_NEAR(timed_fp8(line).timing.least_matmuls - timed_fp8(line + "fp8=true").timing.least_matmuls,
               3 * product * (1 / 200e12 - 1 / 400e12), 1e-6);
 }
 

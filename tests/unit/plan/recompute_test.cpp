@@ -1,4 +1,4 @@
-#include "model/tables/recompute.h"
+#include "model/spec/recompute.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

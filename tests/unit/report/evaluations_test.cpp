@@ -106,7 +106,7 @@ TEST(Learned, ByAccuracyAgainstTheFirstEvaluation) {
   EXPECT_EQ(
       what_was_learned(log_of(first)).sentence,
       "Not known yet: the reward accuracy on 400 held-out examples is 0.625 after 160 examples, but there "
-      "is no earlier evaluation, and without a reference model chance says nothing.");
+      "is no earlier evaluation, and without a reference model 0.5 is not a meaningful baseline.");
   const Learned same = what_was_learned(log_of(first + evaluation(320, 1.5, rewards(0.65, 1))));
   EXPECT_EQ(same.answer, Answer::unclear);
   EXPECT_NE(same.sentence.find("is 0.650 (after 160 examples 0.625, give or take 0.050)"), std::string::npos)

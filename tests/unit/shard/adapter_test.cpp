@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "made_model.h"
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 #include "shard/adapter_store.h"
 #include "shard/sharded_store.h"
 

@@ -119,7 +119,7 @@ TEST(Trained, GradientsAreThoseOfTheTrainedTensors) {
       const model::Weights all = gradients_of();
       for (model::Block& block : made.model.trained.blocks)
         std::erase_if(block.tensors, [&](const model::TensorInfo& tensor) {
-          return block.kind != model::BlockKind::layer || !tensor.multiplies_tokens;
+          return block.kind != model::BlockKind::layer || !tensor.is_linear;
         });
       const model::Weights some = gradients_of();
       for (std::size_t b = 0; b < some.blocks.size(); ++b)

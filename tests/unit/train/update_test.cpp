@@ -8,7 +8,7 @@
 #include "checkpoint/load.h"
 #include "checkpoint/tensor_parts.h"
 #include "model/batch.h"
-#include "model/tables/adapter.h"
+#include "model/spec/adapter.h"
 #include "shard/adapter.h"
 
 namespace dpo::train {
@@ -54,7 +54,7 @@ class Updates : public testing::Test {
   }
 
   // Returns a state without clipping, whose gradients are kept or not.
-  TrainState unclipped(KeptGradients kept, at::ScalarType computed, config::Optimizer optimizer) const {
+  TrainState unclipped(GradientLifetime kept, at::ScalarType computed, config::Optimizer optimizer) const {
     const model::Model model =
         model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config);
     TrainState state{
@@ -72,7 +72,7 @@ class Updates : public testing::Test {
 
   // Returns a policy with a new adapter over the model that is also its reference.
   TrainState state_with_adapter(const shard::LocalModel& base, double dropout = 0,
-                                KeptGradients kept = KeptGradients::all) const {
+                                GradientLifetime kept = GradientLifetime::update) const {
     const model::Model model = model::make_model(
         base.model().config,
         model::adapter_table(base.model().table, {.r = 2, .targets = {"q_proj", "up_proj"}}));
@@ -174,8 +174,8 @@ TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
            {Optimizer::SGD, Optimizer::RMSprop, Optimizer::AdamW, Optimizer::Adafactor}) {
         SCOPED_TRACE(name_of(optimizer) + ", " + at::toString(computed) + (tied ? ", tied" : ""));
         use_model(/*layers=*/2, tied);
-        TrainState kept = unclipped(KeptGradients::all, computed, optimizer);
-        TrainState freed = unclipped(KeptGradients::by_block, computed, optimizer);
+        TrainState kept = unclipped(GradientLifetime::update, computed, optimizer);
+        TrainState freed = unclipped(GradientLifetime::block, computed, optimizer);
         const std::vector<at::Tensor> before = copies_of(freed.policy.stored());
         for (int i = 0; i < 3; ++i) {
           const UpdateResult expected = update(kept, batch()), result = update(freed, batch());
@@ -190,17 +190,17 @@ TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
 
 // With an adapter, most blocks have few gradients, and some have none.
 TEST_F(Updates, BlockByBlockOfAnAdapterAreTheSame) {
-  const auto trained = [&](KeptGradients kept) {
+  const auto trained = [&](GradientLifetime kept) {
     TrainState state = state_with_adapter(base_model(), 0.5, kept);
     state.max_gradient_norm.reset();
     for (int i = 0; i < 3; ++i) update(state, batch());
     return copies_of(state.policy.stored());
   };
-  EXPECT_EQ(difference(trained(KeptGradients::all), trained(KeptGradients::by_block)), 0);
+  EXPECT_EQ(difference(trained(GradientLifetime::update), trained(GradientLifetime::block)), 0);
 }
 
 TEST_F(Updates, BlockByBlockCheckTheLossesFirst) {
-  TrainState state = unclipped(KeptGradients::by_block, at::kFloat, config::Optimizer::AdamW);
+  TrainState state = unclipped(GradientLifetime::block, at::kFloat, config::Optimizer::AdamW);
   const std::vector<at::Tensor> before = copies_of(state.policy.stored());
   state.loss.beta = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(update(state, batch()), TrainingFailure);
@@ -213,7 +213,7 @@ TEST_F(Updates, BlockByBlockCheckTheLossesFirst) {
 
 // A float16 gradient overflows although the loss does not.
 TEST_F(Updates, BlockByBlockSayThatAnUpdateWasApplied) {
-  for (const KeptGradients kept : {KeptGradients::all, KeptGradients::by_block}) {
+  for (const GradientLifetime kept : {GradientLifetime::update, GradientLifetime::block}) {
     TrainState state = unclipped(kept, at::kHalf, config::Optimizer::SGD);
     state.loss.beta = 1e7;
     state.loss.label_smoothing = 0.4;  // a gradient on either side
@@ -223,8 +223,8 @@ TEST_F(Updates, BlockByBlockSayThatAnUpdateWasApplied) {
     } catch (const TrainingFailure& failure) {
       const std::string text = failure.what();
       EXPECT_NE(text.find("a gradient (their norm is "), text.npos) << text;
-      EXPECT_EQ(text.find("was not applied") != text.npos, kept == KeptGradients::all) << text;
-      EXPECT_EQ(text.find("this policy is lost") != text.npos, kept == KeptGradients::by_block) << text;
+      EXPECT_EQ(text.find("was not applied") != text.npos, kept == GradientLifetime::update) << text;
+      EXPECT_EQ(text.find("the weights are corrupted") != text.npos, kept == GradientLifetime::block) << text;
     }
   }
 }
