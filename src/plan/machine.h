@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,10 +29,15 @@ struct Machine {
   std::vector<std::string> notes;
 
   std::int64_t ranks() const { return launched ? launched->ranks : gpus * nodes; }
-  // Returns the bandwidth within groups of `span` neighbouring ranks: the link within a machine, the network
-  // for groups that cross machines.
-  double bus(std::int64_t span) const {
-    return nodes == 1 || (span <= gpus && gpus % span == 0) ? device.link : device.network;
+  // True if groups of `span` neighbouring ranks lie within one machine each.
+  bool is_within_machine(std::int64_t span) const { return nodes == 1 || (span <= gpus && gpus % span == 0); }
+  // Returns the bandwidth of a ring over every stride-th of `span` neighbouring ranks. It is the link's
+  // within a machine. Between machines, a ring enters and leaves each machine once, so it has the network
+  // adapters of all its ranks there, up to the link's bandwidth.
+  double bus(std::int64_t span, std::int64_t stride = 1) const {
+    if (is_within_machine(span)) return device.link;
+    const std::int64_t on_machine = std::max<std::int64_t>(1, std::gcd(span, gpus) / stride);
+    return std::min(device.link, device.network * static_cast<double>(on_machine));
   }
 };
 

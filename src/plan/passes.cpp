@@ -242,7 +242,7 @@ double forward_flops(const Workload& w, const Block& block) {
 
 double ring_share(std::int64_t ranks) { return to_double(ranks - 1) / to_double(ranks); }
 
-double shard_bus(const Workload& w) { return w.machine.bus(w.mesh.shard * w.mesh.tensor); }
+double shard_bus(const Workload& w) { return w.machine.bus(w.mesh.shard * w.mesh.tensor, w.mesh.tensor); }
 
 double parameters_of_tensor_rank(const Workload& w, const Block& block) {
   return to_double(block.count_on_rank(w.mesh.tensor));

@@ -71,9 +71,8 @@ std::optional<Finding> tokens_per_gpu(const Facts& f) {
   const std::string figures = fmt::format(
       "{:.0f} tokens per {} per microbatch; at {:.3g} GB/s, {:.0f} tokens would hide the communication and "
       "{:.0f} would beat a single {}",
-      f.w.tokens, f.w.mesh.tensor == 1 ? device_word(f) : "group",
-      f.machine.bus(f.w.mesh.shard * f.w.mesh.tensor) / 1e9, threshold.scale_well, threshold.beat_one_gpu,
-      device_word(f));
+      f.w.tokens, f.w.mesh.tensor == 1 ? device_word(f) : "group", shard_bus(f.w) / 1e9, threshold.scale_well,
+      threshold.beat_one_gpu, device_word(f));
   if (f.w.tokens >= threshold.scale_well) return ok(id, figures);
   if (f.w.tokens >= threshold.beat_one_gpu) return hint(id, figures + ": part of the time is spent waiting");
   return warning(id, figures + fmt::format(": one {} alone would be faster", device_word(f)));
@@ -101,7 +100,7 @@ std::optional<Finding> heads_divide(const Facts& f) {
 std::optional<Finding> tensor_links(const Facts& f) {
   constexpr const char* id = "tensor-links";
   if (f.w.mesh.tensor == 1 || f.machine.nodes == 1) return std::nullopt;
-  if (f.machine.bus(f.w.mesh.tensor) == f.machine.device.link)
+  if (f.machine.is_within_machine(f.w.mesh.tensor))
     return ok(id, fmt::format("tensor-parallel groups of {} within a machine", f.w.mesh.tensor));
   return hint(id, fmt::format("tensor-parallel groups of {} {}s span machines of {}: they exchange hidden "
                               "states four times per layer, which cannot overlap with compute",

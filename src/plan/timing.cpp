@@ -44,7 +44,7 @@ double gradient_reduction_seconds(const Workload& w) {
     for (const Block& block : w.in.trained().blocks)
       seconds += ring_share(w.mesh.shard) * parameters_of_tensor_rank(w, block) * bytes / shard_bus(w);
   return seconds + 2 * ring_share(w.mesh.replica) * resident_parameters(w, w.in.trained()) * bytes /
-                       w.machine.bus(w.mesh.ranks());
+                       w.machine.bus(w.mesh.ranks(), w.mesh.shard * w.mesh.tensor);
 }
 
 TokenThreshold token_threshold(const Workload& w) {

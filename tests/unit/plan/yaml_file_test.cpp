@@ -184,8 +184,13 @@ TEST(FindMachine, TakesWhatIsAskedFor) {
   EXPECT_EQ(machine.ranks(), 8);
   EXPECT_EQ(machine.bus(1), machine.device.link);
   EXPECT_EQ(machine.bus(4), machine.device.link);
-  EXPECT_EQ(machine.bus(3), machine.device.network);  // the second group of three is on both machines
-  EXPECT_EQ(machine.bus(8), machine.device.network);
+  EXPECT_EQ(machine.bus(3), machine.device.network);      // the second group of three is on both machines
+  EXPECT_EQ(machine.bus(8), 4 * machine.device.network);  // the ring uses the adapters of four GPUs
+  EXPECT_EQ(machine.bus(8, 4), machine.device.network);   // one rank of each machine
+  const Machine fast = find_machine({.gpus = 8, .nodes = 2, .device = "h100"});
+  EXPECT_EQ(fast.bus(16), fast.device.link);  // eight adapters are faster than the link
+  EXPECT_TRUE(fast.is_within_machine(8));
+  EXPECT_FALSE(fast.is_within_machine(16));
   EXPECT_FALSE(machine.here);
   EXPECT_THROW(find_machine({.gpus = 0}), UserError);
   EXPECT_THROW(find_machine({.gpus = 4, .nodes = -1}), UserError);
