@@ -59,8 +59,13 @@ std::optional<Finding> idle_gpus(const Facts& f) {
   const std::int64_t ranks = f.machine.gpus, gpus = f.w.in.machine.gpus;  // of one machine
   if (f.run.trainer == config::Trainer::Basic || f.machine.device.is_cpu || ranks >= gpus)
     return std::nullopt;
-  return hint(id, fmt::format("{} on {} of {} GPUs{}: the others stay idle", plural(ranks, "rank"), ranks,
-                              gpus, f.machine.nodes > 1 ? " of each machine" : ""));
+  std::string message = fmt::format("{} on {} of {} GPUs{}: the others stay idle", plural(ranks, "rank"),
+                                    ranks, gpus, f.machine.nodes > 1 ? " of each machine" : "");
+  if (f.machine.launched)
+    message += fmt::format(
+        "; mpirun -n {}, srun --ntasks-per-node={} and torchrun --nproc-per-node={} start a rank for each",
+        gpus * f.machine.nodes, gpus, gpus);
+  return hint(id, std::move(message));
 }
 
 std::optional<Finding> memory(const Facts& f) {

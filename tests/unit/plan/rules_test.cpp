@@ -162,7 +162,8 @@ TEST(MeshOfAPlan, OnAllGpusIsAdvisedWhereItWorks) {
   Inputs launched = inputs_of(line + "FSDPTrainer batch_size=48");
   launched.machine.launched = Launched{.ranks = 8, .on_machine = 4};
   EXPECT_EQ(make_plan(launched).find("idle-gpus")->message,
-            "4 ranks on 4 of 8 GPUs of each machine: the others stay idle");
+            "4 ranks on 4 of 8 GPUs of each machine: the others stay idle; mpirun -n 16, srun "
+            "--ntasks-per-node=8 and torchrun --nproc-per-node=8 start a rank for each");
   EXPECT_EQ(advice(launched), "");
 }
 
