@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 
 namespace dpo::optim {
 namespace {
@@ -63,6 +64,8 @@ double gradient_norm(const model::Weights& gradients, const model::TensorTable& 
   for (std::size_t i = 0; i < table.blocks.size(); ++i)
     for (const at::Tensor& part : counted(gradients.blocks[i].flat, table.blocks[i], layout))
       norms.push_back(block_norm(part).to(gradients.device()));
+  // A shard may lie wholly within tensors that another rank counts.
+  if (norms.empty()) norms.push_back(at::zeros({}, gradients.device()).to(at::kDouble));
   const at::Tensor own = at::stack(norms).norm();
   if (ranks.size() == 1) return own.item<double>();
   const at::Tensor square = own.square().reshape({1});
