@@ -1,7 +1,6 @@
 #include "model/batch.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -10,19 +9,10 @@
 
 #include "base/error.h"
 #include "ops/fused.h"
-#include "ops/fused_trees.h"
 #include "ops/upload.h"
 
 namespace dpo::model {
 namespace {
-
-// Returns the beginning of `all` as int64, split like `parts`, with one conversion.
-std::vector<at::Tensor> as_long(const at::Tensor& all, std::span<const at::Tensor> parts) {
-  std::vector<std::int64_t> sizes;
-  for (const at::Tensor& part : parts) sizes.push_back(part.size(0));
-  const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  return all.narrow(0, 0, size).to(at::kLong).split_with_sizes(sizes);
-}
 
 void check(const data::Forest& forest, const ModelShape& shape) {
   for (const data::Token token : forest.tokens)
@@ -189,6 +179,42 @@ Packed pack(const data::Forest& whole, const ModelShape& shape, const BatchOptio
   return {std::move(forest), std::move(lengths)};
 }
 
+// The numbers of a batch's tensors, on the host.
+struct HostBatch {
+  Packed packed;
+  RowCounts counts;
+  ops::RowSumLists token_sums, row_sums;  // empty without the kernel that reads them
+};
+
+HostBatch host_batch(Packed packed, bool with_sums) {
+  HostBatch host;
+  host.packed = std::move(packed);
+  const data::Forest& forest = host.packed.forest;
+  host.counts = count_rows(forest);
+  if (!with_sums) return host;
+  host.token_sums = ops::make_row_sums(forest.tokens);
+  host.row_sums = ops::make_row_sums(forest.rows);
+  return host;
+}
+
+// Lists the tensors of a batch, with their numbers. Its layout and its row weights are not among them.
+ops::Uploads tensors_of(Batch& batch, const HostBatch& host) {
+  const data::Forest& forest = host.packed.forest;
+  return {.longs = {{forest.tokens, &batch.tokens},
+                    {forest.positions, &batch.positions},
+                    {host.packed.lengths, &batch.lengths},
+                    {forest.rows, &batch.rows},
+                    {forest.targets, &batch.targets},
+                    {host.counts.lengths, &batch.responses.lengths},
+                    {host.counts.of_rows, &batch.responses.of_rows}},
+          .ints = {{host.token_sums.rows, &batch.token_sums.rows},
+                   {host.token_sums.starts, &batch.token_sums.starts},
+                   {host.token_sums.source_rows, &batch.token_sums.source_rows},
+                   {host.row_sums.rows, &batch.row_sums.rows},
+                   {host.row_sums.starts, &batch.row_sums.starts},
+                   {host.row_sums.source_rows, &batch.row_sums.source_rows}}};
+}
+
 }  // namespace
 
 std::int64_t padded_multiple(std::int64_t tokens, const ModelShape& shape, at::Device device) {
@@ -201,43 +227,18 @@ std::int64_t padded_multiple(std::int64_t tokens, const ModelShape& shape, at::D
 Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device device,
                  const BatchOptions& options) {
   check(whole, shape);
-  const auto [forest, lengths] = pack(whole, shape, options);
+  const bool with_sums = device.is_cuda() && ops::fused::has_kernels();
+  const HostBatch host = host_batch(pack(whole, shape, options), with_sums);
+  const auto& [forest, lengths] = host.packed;
+  Batch batch;
+  ops::Uploads uploads = tensors_of(batch, host);
+  if (!with_sums) uploads.ints.clear();  // select_rows() sees from undefined tensors that there is no kernel
   std::vector<std::int32_t> sequences = forest.prompt_starts;
   sequences.insert(sequences.end(), forest.response_starts.begin() + 1, forest.response_starts.end());
-  std::vector<std::int32_t> branches = branch_starts(forest);
-  const RowCounts counts = count_rows(forest);
-  const bool with_sums = device.is_cuda() && ops::fused::has_kernels();
-  const ops::RowSumLists token_sums = with_sums ? ops::make_row_sums(forest.tokens) : ops::RowSumLists();
-  const ops::RowSumLists row_sums = with_sums ? ops::make_row_sums(forest.rows) : ops::RowSumLists();
-  const bool with_trees = ops::fused::has_tree_kernels(device);
-  const ops::TreeTiles trees =
-      with_trees ? ops::make_tree_tiles(sequences, branches, forest.prompt_starts) : ops::TreeTiles{};
-  const auto [all, parts] =
-      ops::upload({forest.tokens, forest.positions, lengths, forest.rows, forest.targets, counts.lengths,
-                   counts.of_rows, sequences, branches, forest.prompt_starts, trees.query_tiles,
-                   trees.key_tiles, trees.starts, token_sums.rows, token_sums.starts, token_sums.source_rows,
-                   row_sums.rows, row_sums.starts, row_sums.source_rows},
-                  device);
-  const std::vector<at::Tensor> indices = as_long(all, std::span(parts).first(7));
-  Batch batch;
-  batch.tokens = indices[0];
-  batch.positions = indices[1];
-  batch.lengths = indices[2];
-  batch.rows = indices[3];
-  batch.targets = indices[4];
+  ops::ForestLayout layout = ops::make_layout(std::move(sequences), branch_starts(forest),
+                                              forest.prompt_starts, device, std::move(uploads));
   if (!forest.row_weights.empty())
     batch.row_weights = ops::upload(at::tensor(forest.row_weights, at::kFloat), device);
-  batch.responses = {indices[5], indices[6]};
-  if (with_sums) {
-    batch.token_sums = {parts[13], parts[14], parts[15]};
-    batch.row_sums = {parts[16], parts[17], parts[18]};
-  }
-  ops::ForestLayout layout{ops::make_segments(std::move(sequences), parts[7]),
-                           ops::make_segments(std::move(branches), parts[8]),
-                           ops::make_segments(forest.prompt_starts, parts[9]),
-                           {},
-                           {}};
-  if (with_trees) layout.trees = {parts[10], parts[11], parts[12]};
   const auto longest = std::ranges::max_element(lengths);
   if (shape.window > 0 && longest != lengths.end() && *longest > shape.window)
     layout.window = ops::make_window(layout, shape.window);
@@ -248,11 +249,14 @@ Batch make_batch(const data::Forest& whole, const ModelShape& shape, at::Device 
 Batch to_device(const Batch& batch, at::Device device) {
   if (batch.tokens.device() == device) return batch;
   Batch there = batch;
-  for (at::Tensor* tensor : {&there.tokens, &there.positions, &there.lengths, &there.rows, &there.targets,
-                             &there.row_weights, &there.responses.lengths, &there.responses.of_rows,
-                             &there.token_sums.rows, &there.token_sums.starts, &there.token_sums.source_rows,
-                             &there.row_sums.rows, &there.row_sums.starts, &there.row_sums.source_rows})
-    if (tensor->defined()) *tensor = tensor->to(device);
+  const auto move = [device](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.to(device);
+  };
+  const HostBatch no_numbers;
+  const ops::Uploads tensors = tensors_of(there, no_numbers);
+  for (const ops::Upload& index : tensors.longs) move(*index.to);
+  for (const ops::Upload& sum : tensors.ints) move(*sum.to);
+  move(there.row_weights);
   const ops::ForestLayout& here = *batch.layout;
   ops::ForestLayout layout =
       ops::make_layout(here.sequences.starts, here.branches.starts, here.prompts.starts, device);

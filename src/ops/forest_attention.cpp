@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/fused_trees.h"
-#include "ops/upload.h"
 #include "ops/window_attention.h"
 
 namespace dpo::ops {
@@ -94,17 +93,22 @@ struct ForestAttention : torch::autograd::Function<ForestAttention> {
 }  // namespace
 
 ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
-                         std::vector<std::int32_t> prompts, at::Device device) {
+                         std::vector<std::int32_t> prompts, at::Device device, Uploads others) {
   ForestLayout layout;
+  std::vector<Upload>& arrays = others.ints;
+  TreeTiles trees;
   if (fused::has_tree_kernels(device)) {
-    const TreeTiles trees = make_tree_tiles(sequences, branches, prompts);
-    layout.trees = {upload(at::tensor(trees.query_tiles, at::kInt), device),
-                    upload(at::tensor(trees.key_tiles, at::kInt), device),
-                    upload(at::tensor(trees.starts, at::kInt), device)};
+    trees = make_tree_tiles(sequences, branches, prompts);
+    arrays.push_back({trees.query_tiles, &layout.trees.query_tiles});
+    arrays.push_back({trees.key_tiles, &layout.trees.key_tiles});
+    arrays.push_back({trees.starts, &layout.trees.starts});
   }
-  layout.sequences = make_segments(std::move(sequences), device);
-  layout.branches = make_segments(std::move(branches), device);
-  layout.prompts = make_segments(std::move(prompts), device);
+  layout.sequences = make_segments(std::move(sequences));
+  layout.branches = make_segments(std::move(branches));
+  layout.prompts = make_segments(std::move(prompts));
+  for (Segments* segments : {&layout.sequences, &layout.branches, &layout.prompts})
+    arrays.push_back({segments->starts, &segments->device_starts});
+  upload(others, device);
   return layout;
 }
 

@@ -8,6 +8,7 @@
 #include "ops/attention.h"
 #include "ops/segments.h"
 #include "ops/tree_tiles.h"
+#include "ops/upload.h"
 
 namespace dpo::ops {
 
@@ -31,9 +32,10 @@ struct ForestLayout {
   std::int64_t response_tokens() const { return branches.tokens(); }
 };
 
-// Takes the arguments of make_tree_tiles().
+// Takes the arguments of make_tree_tiles(). The arrays of `others` are sent with the layout's, in one
+// transfer.
 ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::int32_t> branches,
-                         std::vector<std::int32_t> prompts, at::Device device);
+                         std::vector<std::int32_t> prompts, at::Device device, Uploads others = {});
 
 WindowKeys make_window(const ForestLayout& layout, std::int64_t window);
 

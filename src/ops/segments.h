@@ -19,7 +19,7 @@ struct Segments {
 };
 
 Segments make_segments(std::vector<std::int32_t> starts, at::Device device);
-// Takes starts that already are on the device.
-Segments make_segments(std::vector<std::int32_t> starts, at::Tensor device_starts);
+// Leaves device_starts undefined.
+Segments make_segments(std::vector<std::int32_t> starts);
 
 }  // namespace dpo::ops

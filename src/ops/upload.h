@@ -11,11 +11,18 @@ namespace dpo::ops {
 // Copies a host tensor to a device. Copies to a GPU use pinned memory, and the host does not wait.
 at::Tensor upload(const at::Tensor& host, at::Device device);
 
-// Several arrays sent in one transfer: the whole int32 tensor, and the parts of it, one per array.
-struct Uploaded {
-  at::Tensor all;
-  std::vector<at::Tensor> parts;
+// An array on the host and the tensor that receives its numbers.
+struct Upload {
+  std::span<const std::int32_t> from;
+  at::Tensor* to = nullptr;
 };
-Uploaded upload(const std::vector<std::span<const std::int32_t>>& arrays, at::Device device);
+
+// Arrays for one transfer. Those of `longs` become int64 tensors, and those of `ints` int32 tensors.
+struct Uploads {
+  std::vector<Upload> longs, ints;
+};
+
+// Sends all arrays in one transfer, and makes the int64 tensors with one conversion.
+void upload(const Uploads& arrays, at::Device device);
 
 }  // namespace dpo::ops

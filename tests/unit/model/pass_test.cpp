@@ -76,6 +76,33 @@ TEST(Batch, KnowsTheResponseOfEachRow) {
   }
 }
 
+TEST(Batch, MovesEveryTensorToADevice) {
+  ModelShape shape;
+  shape.vocabulary = 100;
+  shape.context = 20;
+  shape.window = 4;
+  Batch batch = make_batch(two_trees(), shape, at::kCPU);
+  for (ops::RowSums* sums : {&batch.token_sums, &batch.row_sums})
+    *sums = {at::arange(2), at::arange(3), at::arange(4)};
+  batch.row_weights = at::arange(12);
+  const Batch there = to_device(batch, at::kMeta);
+  const auto is_moved = [](const at::Tensor& to, const at::Tensor& from) {
+    return to.is_meta() && to.sizes() == from.sizes() && to.scalar_type() == from.scalar_type();
+  };
+  for (const auto member : {&Batch::tokens, &Batch::positions, &Batch::lengths, &Batch::rows, &Batch::targets,
+                            &Batch::row_weights})
+    EXPECT_TRUE(is_moved(there.*member, batch.*member));
+  EXPECT_TRUE(is_moved(there.responses.lengths, batch.responses.lengths));
+  EXPECT_TRUE(is_moved(there.responses.of_rows, batch.responses.of_rows));
+  for (const auto sums : {&Batch::token_sums, &Batch::row_sums})
+    for (const auto member : {&ops::RowSums::rows, &ops::RowSums::starts, &ops::RowSums::source_rows})
+      EXPECT_TRUE(is_moved(there.*sums.*member, batch.*sums.*member));
+  for (const auto segments :
+       {&ops::ForestLayout::sequences, &ops::ForestLayout::branches, &ops::ForestLayout::prompts})
+    EXPECT_TRUE(is_moved((*there.layout.*segments).device_starts, (*batch.layout.*segments).device_starts));
+  EXPECT_TRUE(is_moved(there.layout->window->keys, batch.layout->window->keys));
+}
+
 std::string config_of(const std::string& family, const std::string& more) {
   return R"({"model_type": ")" + family +
          R"(", "hidden_size": 40, "intermediate_size": 72, "num_hidden_layers": 3,
