@@ -257,6 +257,7 @@ Batch to_device(const Batch& batch, at::Device device) {
   for (const ops::Upload& index : tensors.longs) move(*index.to);
   for (const ops::Upload& sum : tensors.ints) move(*sum.to);
   move(there.row_weights);
+  if (!batch.layout) return there;
   const ops::ForestLayout& here = *batch.layout;
   ops::ForestLayout layout =
       ops::make_layout(here.sequences.starts, here.branches.starts, here.prompts.starts, device);

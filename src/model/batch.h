@@ -17,7 +17,7 @@ struct Batch {
   at::Tensor tokens;     // int64 [tokens]
   at::Tensor positions;  // int64 [tokens]
   at::Tensor lengths;    // int64 [tokens], length of the longest sequence of each token's tree
-  std::shared_ptr<const ops::ForestLayout> layout;
+  std::shared_ptr<const ops::ForestLayout> layout;  // null for tokens that do not attend over a forest
   ops::RowSums token_sums;  // for the gradient of the embedding rows that `tokens` selects
 
   // Inputs of the head; see data::Forest.

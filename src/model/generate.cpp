@@ -1,7 +1,6 @@
 #include "model/generate.h"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 
 #include <ATen/core/grad_mode.h>
@@ -12,7 +11,7 @@
 #include "base/error.h"
 #include "model/batch.h"
 #include "model/kv_cache.h"
-#include "model/tensor_parallel.h"
+#include "model/pass.h"
 
 namespace dpo::model {
 namespace {
@@ -48,53 +47,6 @@ data::Forest forest_of(std::span<const Prompt> prompts) {
   return forest;
 }
 
-// Holds the context of the same tokens on every device that has layers.
-class Contexts {
- public:
-  Contexts(const Model& model, at::Tensor tokens, at::Tensor positions, at::Tensor lengths,
-           Attention attention)
-      : model_(model),
-        tokens_(std::move(tokens)),
-        positions_(std::move(positions)),
-        lengths_(std::move(lengths)),
-        attention_(std::move(attention)) {}
-
-  Context& on(at::Device device) {
-    for (Context& context : made_)
-      if (context.tokens.device() == device) return context;
-    return made_.emplace_back(
-        make_context(model_, tokens_.to(device), positions_.to(device), lengths_.to(device), attention_));
-  }
-
- private:
-  const Model& model_;
-  at::Tensor tokens_, positions_, lengths_;
-  Attention attention_;
-  std::deque<Context> made_;  // a deque, since references must stay valid
-};
-
-// Runs one pass over the blocks. Returns float32 logits of the given rows, or of all if `rows` is undefined.
-at::Tensor logits_of(const Model& model, Store& store, Contexts& contexts, const at::Tensor& rows) {
-  at::Tensor x;
-  const std::size_t last = store.blocks() - 1;
-  for (std::size_t i = 0; i < last; ++i) {
-    const Lease lease(store, i, i + 1);
-    Context& context = contexts.on(store.device(i));
-    if (i == 0) {
-      x = model.functions.embed(model.config, *lease, context);
-      continue;
-    }
-    context.layer = i - 1;  // block 0 is the embedding
-    x = model.functions.layer(model.config, *lease, x.to(store.device(i)), context);
-  }
-  if (rows.defined()) x = x.index_select(0, rows.to(x.device()));
-  const Lease head(store, last, std::nullopt);
-  const HeadMatrix matrix(model, store, *head, std::nullopt);
-  const at::Tensor hidden = model.functions.final_norm(model.config, *head, x.to(store.device(last)));
-  const at::Tensor logits = head_logits(model, *head, *matrix, hidden).to(at::kFloat);
-  return gather_logits(*head, logits, model.config.shape.vocabulary);
-}
-
 // A sample that is not finished yet.
 struct ActiveSample {
   std::size_t number;  // among all samples
@@ -114,6 +66,7 @@ class Generation {
  private:
   at::Tensor begin();
   at::Tensor next_logits(const at::Tensor& tokens);
+  at::Tensor logits_with(const Batch& batch, const Attention& attention);
   at::Tensor choose(const at::Tensor& logits);
   void mark_prompts();
   bool accept(ActiveSample& sample, data::Token token);
@@ -131,13 +84,16 @@ class Generation {
   std::vector<Generated> results_;
 };
 
+// Returns float32 logits of the batch's rows.
+at::Tensor Generation::logits_with(const Batch& batch, const Attention& attention) {
+  return logits_of(model_, store_, batch, attention).to(at::kFloat);
+}
+
 // Computes the prompts, and returns the logits of the samples' first tokens.
 at::Tensor Generation::begin() {
   const Batch batch = make_batch(forest_of(prompts_), model_.config.shape, store_.device(0));
   cache_.emplace(model_, batch.layout->prompts);
-  Contexts contexts(model_, batch.tokens, batch.positions, batch.lengths,
-                    std::bind_front(&KvCache::attend_prompts, &*cache_));
-  const at::Tensor logits = logits_of(model_, store_, contexts, batch.rows);
+  const at::Tensor logits = logits_with(batch, std::bind_front(&KvCache::attend_prompts, &*cache_));
   std::vector<std::int64_t> prompt_of;
   for (std::size_t p = 0; p < prompts_.size(); ++p)
     for (std::int64_t s = 0; s < options_.samples; ++s) {
@@ -166,10 +122,11 @@ at::Tensor Generation::next_logits(const at::Tensor& tokens) {
   std::vector<std::int64_t> positions;
   for (ActiveSample& sample : active_) positions.push_back(sample.position++);
   cache_->add_token();
-  const at::Tensor at_positions = at::tensor(positions, at::kLong);
-  Contexts contexts(model_, tokens, at_positions, at_positions + 1,
-                    std::bind_front(&KvCache::attend_token, &*cache_));
-  return logits_of(model_, store_, contexts, {});
+  Batch batch;
+  batch.tokens = tokens;
+  batch.positions = at::tensor(positions, at::kLong);
+  batch.lengths = batch.positions + 1;
+  return logits_with(batch, std::bind_front(&KvCache::attend_token, &*cache_));
 }
 
 // Chooses the next token of every sample, int64 on the CPU.

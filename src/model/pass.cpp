@@ -16,66 +16,76 @@
 namespace dpo::model {
 namespace {
 
-Context forest_context(const Model& model, const Batch& batch) {
-  Context context =
-      make_context(model, batch.tokens, batch.positions, batch.lengths,
-                   [layout = batch.layout, &model](std::size_t layer, const at::Tensor& q,
-                                                   const at::Tensor& k, const at::Tensor& v) {
-                     return ops::forest_attention(q, k, v, layout, model.attention_options(layer));
-                   });
-  context.token_sums = batch.token_sums;
-  context.row_sums = batch.row_sums;
-  return context;
+Attention forest_attention_of(const Model& model, std::shared_ptr<const ops::ForestLayout> layout) {
+  return [layout = std::move(layout), &model](std::size_t layer, const at::Tensor& q, const at::Tensor& k,
+                                              const at::Tensor& v) {
+    return ops::forest_attention(q, k, v, layout, model.attention_options(layer));
+  };
 }
 
 struct DeviceBatch {
   Batch batch;
   Context context;
+  bool last_layer_selects = false;  // it computes only the rows that the head reads
 };
 
 // Holds the batch and its context on every device of a pass.
 class DeviceBatches {
  public:
-  DeviceBatches(const Model& model, const Batch& batch) : model_(model), batch_(batch) {}
+  // Makes the batch of a pass over a forest. Its last layer selects the head's rows, except with experts,
+  // because a router's balance loss counts all tokens.
+  DeviceBatches(const Model& model, const Batch& batch)
+      : model_(model), batch_(batch), last_layer_selects_(model.config.shape.experts == 0) {}
+
+  // Makes the batch of a pass whose layers compute all tokens, with `attention` if it is set.
+  DeviceBatches(const Model& model, const Batch& batch, const Attention& attention)
+      : model_(model), batch_(batch), attention_(attention) {}
+
+  bool is_empty() const { return batch_.tokens.size(0) == 0; }
 
   DeviceBatch& on(at::Device device) {
     for (DeviceBatch& made : made_)
       if (made.batch.tokens.device() == device) return made;
     Batch batch = to_device(batch_, device);
-    Context context = forest_context(model_, batch);
-    return made_.emplace_back(std::move(batch), std::move(context));
+    Context context = make_context(model_, batch.tokens, batch.positions, batch.lengths,
+                                   attention_ ? attention_ : forest_attention_of(model_, batch.layout));
+    context.token_sums = batch.token_sums;
+    context.row_sums = batch.row_sums;
+    return made_.emplace_back(std::move(batch), std::move(context), last_layer_selects_);
   }
 
  private:
   const Model& model_;
   const Batch& batch_;
+  Attention attention_;
+  bool last_layer_selects_ = false;
   std::deque<DeviceBatch> made_;  // a deque, since references must stay valid
 };
 
-// True if the last layer computes only the rows that the head reads. A router's balance loss counts all
-// tokens, so with experts it computes all rows.
-bool selects_rows_early(const Model& model) { return model.config.shape.experts == 0; }
+// True if a block selects the rows that the head reads. The blocks before it compute all tokens.
+bool selects_rows(const Model& model, const Block& block, const DeviceBatch& here) {
+  if (!here.last_layer_selects) return block.kind == BlockKind::head;
+  return block.kind == BlockKind::layer &&
+         static_cast<std::int64_t>(block.layer) + 1 == model.config.shape.layers;
+}
 
 // Computes block i of a pass: the embedding, a layer, or the norm of the rows that the head reads.
 at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& weights, const at::Tensor& x,
                          DeviceBatch& here, const OnRouting& on_routing = {}) {
-  here.context.on_routing = on_routing;
-  switch (model.table.blocks[i].kind) {
-    case BlockKind::embedding: return model.functions.embed(model.config, weights, here.context);
-    case BlockKind::layer:
-      here.context.layer = i - 1;  // block 0 is the embedding
-      here.context.rows =
-          i + 2 == model.table.blocks.size() && selects_rows_early(model) ? here.batch.rows : at::Tensor();
-      return model.functions.layer(model.config, weights, x, here.context);
+  const Block& block = model.table.blocks[i];
+  Context& context = here.context;
+  context.on_routing = on_routing;
+  context.layer = block.layer;
+  context.rows = selects_rows(model, block, here) ? here.batch.rows : at::Tensor();
+  switch (block.kind) {
+    case BlockKind::embedding: return model.functions.embed(model.config, weights, context);
+    case BlockKind::layer: return model.functions.layer(model.config, weights, x, context);
     case BlockKind::head: break;
   }
-  here.context.rows = selects_rows_early(model) ? at::Tensor() : here.batch.rows;
-  return model.functions.final_norm(model.config, weights, here.context.needed(x));
+  return model.functions.final_norm(model.config, weights, context.needed(x));
 }
 
 at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
-
-bool is_empty(const Batch& batch) { return batch.tokens.size(0) == 0; }
 
 // Returns the rows of a chunk of logits. Chunks have the same size in bytes in all dtypes if 16-bit logits
 // need no float32 copy.
@@ -142,9 +152,7 @@ ops::GradientSum sum_of(const NamedTensor* gradient) {
 }
 
 bool recomputes(const Model& model, const PassOptions& options, std::size_t block) {
-  return model.table.blocks[block].kind == BlockKind::layer &&
-         is_recomputed(static_cast<std::int64_t>(block) - 1, options.recomputed_layers,
-                       model.config.shape.layers);
+  return is_recomputed(model.table.blocks[block], options.recomputed_layers, model.config.shape.layers);
 }
 
 // Returns the tensors that a block has gradients of: its trained tensors, then its input if an earlier block
@@ -186,26 +194,44 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
   return found.size() > leaf_sums.size() ? found.back() : at::Tensor();
 }
 
-// Runs the blocks in order, then computes the head's scores.
+// Returns the block of the head's matrix if that is not the head.
+std::optional<std::size_t> tied_block(const Model& model) {
+  return model.table.is_tied() ? std::optional(head_matrix_block(model)) : std::nullopt;
+}
+
+// Computes the blocks of a pass in order, each with compute(i, weights, x, here) from the output x of the one
+// before. at_head(weights, rows) gets the output of the head's block while that block's weights are in use.
+// An empty batch computes nothing, but also asks for all weights; its rows are undefined.
+template <class Compute, class AtHead>
+void run_blocks(const Model& model, Store& store, DeviceBatches& batches, const Compute& compute,
+                const AtHead& at_head) {
+  at::Tensor x;
+  for (std::size_t i = 0; i < store.blocks(); ++i) {
+    const at::Device device = store.device(i);
+    const bool is_head = model.table.blocks[i].kind == BlockKind::head;
+    const auto next = i + 1 < store.blocks() ? std::optional(i + 1) : std::nullopt;
+    const Lease lease(store, i, is_head ? tied_block(model) : next);
+    if (!batches.is_empty()) x = compute(i, *lease, to_device(x, device), batches.on(device));
+    const at::NoGradGuard no_grad;
+    if (is_head) at_head(*lease, x);
+  }
+}
+
+// Runs the blocks, then computes the head's scores.
 template <class Compute, class Score>
 ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
                                  const PassOptions& options, const Compute& compute,
                                  const Score& score_rows) {
   DeviceBatches batches(model, batch);
-  at::Tensor x;
-  const std::size_t last = store.blocks() - 1;
-  for (std::size_t i = 0; i < last; ++i) {
-    const Lease lease(store, i, i + 1);
-    if (!is_empty(batch)) x = compute(i, *lease, to_device(x, store.device(i)), batches.on(store.device(i)));
-  }
-  const std::size_t matrix_block = head_matrix_block(model);
-  const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
-  const HeadMatrix matrix(model, store, *head, std::nullopt);
-  if (is_empty(batch)) return no_scores();
-  DeviceBatch& here = batches.on(store.device(last));
-  x = compute(last, *head, to_device(x, store.device(last)), here);
-  const at::NoGradGuard no_grad;
-  return score_rows(*head, head_input(model, *head, *matrix, here.batch, x, options));
+  ops::ResponseScores scores;
+  run_blocks(model, store, batches, compute, [&](const BlockWeights& head, const at::Tensor& rows) {
+    const HeadMatrix matrix(model, store, head, std::nullopt);
+    scores = batches.is_empty()
+                 ? no_scores()
+                 : score_rows(head, head_input(model, head, *matrix, batches.on(rows.device()).batch, rows,
+                                               options));
+  });
+  return scores;
 }
 
 // Calls `add` with the buffers that the gradients of the head's matrix and bias belong in.
@@ -231,12 +257,12 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
                          SavedActivations& saved, const at::Tensor& grad_log_probs,
                          GradientStore& gradients) {
   const at::NoGradGuard no_grad;
-  const std::size_t last = store.blocks() - 1, matrix_block = head_matrix_block(model);
-  const Lease head(store, last, matrix_block == last ? std::nullopt : std::optional(matrix_block));
+  const std::size_t last = model.table.first(BlockKind::head), matrix_block = head_matrix_block(model);
+  const Lease head(store, last, tied_block(model));
   const HeadMatrix matrix(model, store, *head, last);
   const at::Device device = store.device(last);
   at::Tensor gradient = std::move(saved.rows_gradient);
-  if (is_empty(batch))
+  if (batch.tokens.size(0) == 0)
     gradients.gradients(matrix_block);  // zeros: this rank takes part in the reduction
   else if (!gradient.defined())
     add_head_gradients(model, gradients, last, device, [&](ops::HeadSums& sums) {
@@ -295,7 +321,7 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
         const ops::ScoreOptions wanted{options.entropy, /*keep_last_logits=*/true};
         if (!early || head.tensor_group) return score(head, input, wanted);
         ops::ScoresAndGradient found;
-        add_head_gradients(model, early->gradients, store.blocks() - 1, input.hidden.device(),
+        add_head_gradients(model, early->gradients, model.table.first(BlockKind::head), input.hidden.device(),
                            [&](ops::HeadSums& sums) {
                              found = score_responses_and_backward(
                                  input, wanted, early->of_log_probs.to(input.hidden.device()), sums);
@@ -310,13 +336,14 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients) {
-  at::Tensor gradient = head_backward(model, store, batch, options, saved, grad_log_probs, gradients);
-  DeviceBatches batches(model, batch);
-  at::Tensor routed_gradient = saved.balance.gradient();
+  at::Tensor gradient, routed_gradient = saved.balance.gradient();
   if (routed_gradient.defined()) routed_gradient = routed_gradient * options.router_aux_loss_coef;
+  DeviceBatches batches(model, batch);
   for (std::size_t i = store.blocks(); i-- > 0;) {
+    if (model.table.blocks[i].kind == BlockKind::head)
+      gradient = head_backward(model, store, batch, options, saved, grad_log_probs, gradients);
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
-    if (is_empty(batch)) {
+    if (batches.is_empty()) {
       gradients.gradients(i);  // zeros: this rank takes part in the reduction
     } else {
       SavedBlock block = std::move(saved.blocks[i]);
@@ -336,21 +363,26 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
   store.end_pass();
 }
 
-at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
+at::Tensor logits_of(const Model& model, Store& store, const Batch& batch, const Attention& attention) {
   const at::NoGradGuard no_grad;
-  Batch without_rows = batch;
-  without_rows.rows = at::Tensor();
-  DeviceBatches batches(model, without_rows);
-  at::Tensor x;
-  const std::size_t last = store.blocks() - 1;
-  for (std::size_t i = 0; i < last; ++i) {
-    const Lease lease(store, i, i + 1);
-    x = compute_block(model, i, *lease, to_device(x, store.device(i)), batches.on(store.device(i)));
-  }
-  const Lease head(store, last, std::nullopt);
-  const HeadMatrix matrix(model, store, *head, std::nullopt);
-  x = model.functions.final_norm(model.config, *head, to_device(x, store.device(last)));
-  return gather_logits(*head, head_logits(model, *head, *matrix, x), model.config.shape.vocabulary);
+  DeviceBatches batches(model, batch, attention);
+  at::Tensor logits;
+  run_blocks(
+      model, store, batches,
+      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
+        return compute_block(model, i, weights, x, here);
+      },
+      [&](const BlockWeights& head, const at::Tensor& rows) {
+        const HeadMatrix matrix(model, store, head, std::nullopt);
+        logits = gather_logits(head, head_logits(model, head, *matrix, rows), model.config.shape.vocabulary);
+      });
+  return logits;
+}
+
+at::Tensor all_logits(const Model& model, Store& store, const Batch& batch) {
+  Batch all = batch;
+  all.rows = at::Tensor();
+  return logits_of(model, store, all);
 }
 
 ops::ResponseScores forward(const Model& model, const Weights& weights, const Batch& batch,

@@ -60,6 +60,10 @@ ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);
 
+// Returns the logits of the batch's rows, or of every token if it has no rows, [rows, vocabulary]. Layers
+// compute all tokens, with this attention, or with that over the batch's layout if there is none.
+at::Tensor logits_of(const Model& model, Store& store, const Batch& batch, const Attention& attention = {});
+
 // Returns the logits of every token of the forest, [tokens, vocabulary]. Meant for tests and small batches.
 at::Tensor all_logits(const Model& model, Store& store, const Batch& batch);
 

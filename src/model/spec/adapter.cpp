@@ -80,11 +80,6 @@ T value_for(const std::string& key, const Patterns<T>& patterns, const std::stri
   return otherwise;
 }
 
-bool is_tied(const TensorTable& model) {
-  return std::ranges::none_of(model.blocks.back().tensors,
-                              [&](const TensorInfo& tensor) { return tensor.name == model.head_name; });
-}
-
 // True if a name in `targets` is a regular expression, which must match a whole module name.
 bool is_expression(const std::string& target) {
   return target.find_first_of("*+?()[]{}|\\^$") != std::string::npos;
@@ -124,8 +119,8 @@ std::string problem_of(const TensorTable& model, const Target& target) {
   if (target.matches(module_of(model.embedding_name)) || target.matches(module_of(model.head_name)))
     return fmt::format(
         "adapter.targets: '{}' is the embedding or the head, which cannot have LoRA{}", target.text(),
-        is_tied(model) ? std::string()
-                       : fmt::format("; adapter.modules_to_save=[{}] trains it as a whole", target.text()));
+        model.is_tied() ? std::string()
+                        : fmt::format("; adapter.modules_to_save=[{}] trains it as a whole", target.text()));
   if (any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
         return is_of_mixture(block, tensor) && target.matches(module_of(tensor));
       }))
@@ -190,7 +185,7 @@ std::string problem_of_module(const TensorTable& model, const std::string& key, 
   const bool is_embedding = module_of(model.embedding_name).ends_with(module);
   const bool is_head = module_of(model.head_name).ends_with(module) ||
                        module_of(peft_name(model, model.head_name)).ends_with(module);
-  if (is_tied(model) && (is_embedding || is_head))
+  if (model.is_tied() && (is_embedding || is_head))
     return fmt::format("{}: '{}' is tied to the {} in this model, and cannot be trained with an adapter", key,
                        module, is_embedding ? "head" : "embedding");
   if (any_tensor(model, [&](const Block& block, const TensorInfo& tensor) {
@@ -275,7 +270,7 @@ TensorTable adapter_table(const TensorTable& model, const AdapterSettings& setti
   adapter.old_names = model.old_names;
   adapter.old_prefixes = model.old_prefixes;
   for (const Block& block : model.blocks) {
-    Block& added = adapter.blocks.emplace_back(Block{block.kind, block.prefix, {}});
+    Block& added = adapter.blocks.emplace_back(Block{block.kind, block.prefix, {}, block.layer});
     for (const TensorInfo& tensor : block.tensors) {
       const auto means_it = [&](const std::string& end) { return is_saved_by(model, tensor, end); };
       if (std::ranges::any_of(saved, means_it))

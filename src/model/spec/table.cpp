@@ -1,5 +1,6 @@
 #include "model/spec/table.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -73,6 +74,15 @@ std::int64_t TensorTable::body_matmul_count() const {
   return sum;
 }
 
+std::size_t TensorTable::first(BlockKind kind) const {
+  return static_cast<std::size_t>(std::ranges::find(blocks, kind, &Block::kind) - blocks.begin());
+}
+
+bool TensorTable::is_tied() const {
+  const std::vector<TensorInfo>& of_head = blocks[first(BlockKind::head)].tensors;
+  return std::ranges::find(of_head, head_name, &TensorInfo::name) == of_head.end();
+}
+
 bool is_quantizable(const Block& block, const TensorInfo& tensor) {
   return block.kind == BlockKind::layer && tensor.is_linear && tensor.split.has_value();
 }
@@ -82,7 +92,8 @@ TensorTable tensor_table(const ModelShape& shape) {
   const FamilyTable family = family_table(shape);
   table.blocks.push_back({BlockKind::embedding, "", family.embedding});
   for (std::int64_t i = 0; i < shape.layers; ++i) {
-    Block layer{BlockKind::layer, family.layer_prefix + std::to_string(i) + ".", family.layer};
+    Block layer{BlockKind::layer, family.layer_prefix + std::to_string(i) + ".", family.layer,
+                static_cast<std::size_t>(i)};
     for (TensorInfo& tensor : layer.tensors) tensor.name = layer.prefix + tensor.name;
     table.blocks.push_back(std::move(layer));
   }

@@ -44,6 +44,7 @@ struct Block {
   BlockKind kind{};
   std::string prefix;  // of the names of a layer's tensors; empty for embedding and head
   std::vector<TensorInfo> tensors;
+  std::size_t layer = 0;  // number of a layer, counted from 0
 
   std::int64_t count() const;  // parameters
   // Parameters in matrices that a token is multiplied by, on average.
@@ -67,6 +68,9 @@ struct TensorTable {
   std::int64_t count() const;              // all parameters
   std::int64_t active_count() const;       // without those of experts that a token is not sent to
   std::int64_t body_matmul_count() const;  // active parameters of the layers' matrices
+
+  std::size_t first(BlockKind kind) const;  // the first block of this kind
+  bool is_tied() const;                     // true if the head has no matrix and uses the embedding's
 };
 
 TensorTable tensor_table(const ModelShape& shape);

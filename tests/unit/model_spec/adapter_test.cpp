@@ -58,6 +58,7 @@ TEST(AdapterTable, HasTwoMatricesForEachTarget) {
   ASSERT_EQ(adapter.blocks.size(), 4U);
   EXPECT_TRUE(adapter.blocks.front().tensors.empty());
   EXPECT_TRUE(adapter.blocks.back().tensors.empty());
+  EXPECT_EQ(adapter.blocks[2].layer, 1U);
   EXPECT_EQ(names_in(adapter.blocks[1]),
             (std::vector<std::string>{"self_attn.q_proj.lora_A.weight", "self_attn.q_proj.lora_B.weight",
                                       "mlp.down_proj.lora_A.weight", "mlp.down_proj.lora_B.weight"}));

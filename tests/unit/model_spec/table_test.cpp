@@ -73,6 +73,16 @@ TEST(TensorTable, CountsTheParametersThatTheModelsArePublishedWith) {
   for (const Case& c : cases) EXPECT_EQ(tensor_table(shipped(c.name)).count(), c.parameters) << c.name;
 }
 
+TEST(TensorTable, BlocksKnowTheirKindAndLayer) {
+  const TensorTable table = tensor_table(shipped("gpt2"));
+  EXPECT_EQ(table.first(BlockKind::embedding), 0U);
+  EXPECT_EQ(table.first(BlockKind::layer), 1U);
+  EXPECT_EQ(table.first(BlockKind::head), 13U);
+  for (std::size_t layer = 0; layer < 12; ++layer) EXPECT_EQ(table.blocks[1 + layer].layer, layer);
+  EXPECT_TRUE(table.is_tied());
+  EXPECT_FALSE(tensor_table(shipped("EleutherAI--pythia-70m")).is_tied());
+}
+
 TEST(TensorTable, NamesEveryTensorOnce) {
   for (const char* name : {"gpt2", "EleutherAI--gpt-j-6b", "EleutherAI--pythia-70m", "Qwen--Qwen3-0.6B",
                            "allenai--OLMoE-1B-7B-0924"}) {
