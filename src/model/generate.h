@@ -8,6 +8,7 @@
 #include "data/example.h"
 #include "model/model.h"
 #include "model/sampling.h"
+#include "model/store.h"
 
 namespace dpo::model {
 

@@ -1,12 +1,10 @@
 #include "model/model.h"
-#include "model/spec/adapter.h"
 
 #include <ATen/ops/outer.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
 #include "model/spec/adapter.h"
-#include "ops/log_probs.h"
 #include "ops/upload.h"
 
 namespace dpo::model {
@@ -76,32 +74,6 @@ Context make_context(const Model& model, const at::Tensor& tokens, const at::Ten
   if (settings.window_rotary)
     context.window_angles = make_angles(*settings.window_rotary, positions, lengths);
   return context;
-}
-
-std::size_t head_matrix_block(const Model& model) {
-  for (const TensorInfo& tensor : model.table.blocks.back().tensors)
-    if (tensor.name == model.table.head_name) return model.table.blocks.size() - 1;
-  return 0;
-}
-
-const NamedTensor* head_matrix(const Model& model, const BlockWeights& block) {
-  const NamedTensor* own = block.find(model.table.head_name);
-  return own ? own : block.find(model.table.embedding_name);
-}
-
-const NamedTensor* head_bias(const BlockWeights& head) { return head.find("lm_head.bias"); }
-
-HeadMatrix::HeadMatrix(const Model& model, Store& store, const BlockWeights& head,
-                       std::optional<std::size_t> next) {
-  const std::size_t block = head_matrix_block(model);
-  const bool is_tied = block + 1 != store.blocks();
-  if (is_tied) lease_.emplace(store, block, next);
-  matrix_ = {head_matrix(model, is_tied ? **lease_ : head)->tensor.to(head.flat.device())};
-}
-
-at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,
-                       const at::Tensor& hidden) {
-  return ops::capped(linear(hidden, matrix, head.bias("lm_head")), model.config.settings.logit_cap);
 }
 
 }  // namespace dpo::model

@@ -6,7 +6,6 @@
 
 #include "model/spec/settings.h"
 #include "model/spec/table.h"
-#include "model/store.h"
 #include "model/weights.h"
 #include "ops/attention.h"
 #include "ops/row_sums.h"
@@ -79,30 +78,5 @@ Model make_model(const ModelConfig& config, TensorTable adapter);
 // the longest sequence that each token is part of.
 Context make_context(const Model& model, const at::Tensor& tokens, const at::Tensor& positions,
                      const at::Tensor& lengths, Attention attention);
-
-// Returns the block with the matrix that maps hidden states to logits: the head, or the embedding if the two
-// are tied.
-std::size_t head_matrix_block(const Model& model);
-
-// Return that matrix and the head's bias, or their gradients if `block` holds gradients. Null if the block
-// has none.
-const NamedTensor* head_matrix(const Model& model, const BlockWeights& block);
-const NamedTensor* head_bias(const BlockWeights& head);
-
-// Computes the logits of normed hidden states, with the model's cap if it has one.
-at::Tensor head_logits(const Model& model, const BlockWeights& head, const Matrix& matrix,
-                       const at::Tensor& hidden);
-
-// Holds the head's matrix while it is in use. A tied matrix belongs to the embedding's block.
-class HeadMatrix {
- public:
-  HeadMatrix(const Model& model, Store& store, const BlockWeights& head, std::optional<std::size_t> next);
-
-  const Matrix& operator*() const { return matrix_; }
-
- private:
-  std::optional<Lease> lease_;
-  Matrix matrix_;
-};
 
 }  // namespace dpo::model

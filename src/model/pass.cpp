@@ -5,13 +5,11 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/splitmix64.h"
 #include "model/spec/recompute.h"
-#include "model/tensor_parallel.h"
+#include "model/vocabulary_head.h"
 
 namespace dpo::model {
 namespace {
@@ -87,38 +85,6 @@ at::Tensor compute_block(const Model& model, std::size_t i, const BlockWeights& 
 
 at::Tensor to_device(const at::Tensor& x, at::Device device) { return x.defined() ? x.to(device) : x; }
 
-// Returns the rows of a chunk of logits. Chunks have the same size in bytes in all dtypes if 16-bit logits
-// need no float32 copy.
-std::int64_t chunk_rows_of(const PassOptions& options, const at::Tensor& matrix, double logit_cap) {
-  const bool as_they_are =
-      matrix.element_size() == 2 && ops::reads_16_bit_rows(matrix.device(), matrix.scalar_type(), logit_cap);
-  return as_they_are ? 2 * options.chunk_rows : options.chunk_rows;
-}
-
-ops::HeadInput head_input(const Model& model, const BlockWeights& head, const Matrix& matrix,
-                          const Batch& batch, const at::Tensor& hidden, const PassOptions& options) {
-  return {hidden,
-          matrix.weight,
-          head.bias("lm_head"),
-          batch.targets,
-          batch.responses,
-          chunk_rows_of(options, matrix.weight, model.config.settings.logit_cap),
-          batch.row_weights,
-          first_vocabulary_row(head, model.config.shape.vocabulary),
-          model.config.settings.logit_cap};
-}
-
-ops::ResponseScores score(const BlockWeights& head, const ops::HeadInput& input,
-                          const ops::ScoreOptions& options) {
-  if (!head.tensor_group) return score_responses(input, options);
-  const ops::ShardScores parts = score_shard(input);
-  combine_lse(head, parts.lse);
-  all_reduce_over_tensor_group(head, parts.target_logits);
-  return scores_from(input, parts);
-}
-
-ops::ResponseScores no_scores() { return {at::empty({0}), at::empty({0}), at::empty({0}), {}, {}}; }
-
 // Returns a block's dropout. Each block has a different seed, and so different masks.
 Dropout dropout_of(const PassOptions& options, std::size_t block) {
   return {options.dropout.rate, splitmix64(options.dropout.seed + block)};
@@ -145,10 +111,6 @@ BlockWeights leaves_of(const BlockWeights& weights, const Model& model, const Pa
     if (named.tensor.requires_grad()) named.sum = std::make_shared<ops::GradientSum>();
   }
   return leaves;
-}
-
-ops::GradientSum sum_of(const NamedTensor* gradient) {
-  return gradient ? ops::GradientSum{gradient->tensor, gradient->overwrite} : ops::GradientSum();
 }
 
 bool recomputes(const Model& model, const PassOptions& options, std::size_t block) {
@@ -194,85 +156,48 @@ at::Tensor backward_through(const SavedBlock& saved, std::size_t block, const at
   return found.size() > leaf_sums.size() ? found.back() : at::Tensor();
 }
 
-// Returns the block of the head's matrix if that is not the head.
-std::optional<std::size_t> tied_block(const Model& model) {
-  return model.table.is_tied() ? std::optional(head_matrix_block(model)) : std::nullopt;
-}
-
 // Computes the blocks of a pass in order, each with compute(i, weights, x, here) from the output x of the one
 // before. at_head(weights, rows) gets the output of the head's block while that block's weights are in use.
 // An empty batch computes nothing, but also asks for all weights; its rows are undefined.
 template <class Compute, class AtHead>
-void run_blocks(const Model& model, Store& store, DeviceBatches& batches, const Compute& compute,
-                const AtHead& at_head) {
+void run_blocks(const Model& model, Store& store, DeviceBatches& batches, const Head& head,
+                const Compute& compute, const AtHead& at_head) {
   at::Tensor x;
   for (std::size_t i = 0; i < store.blocks(); ++i) {
     const at::Device device = store.device(i);
     const bool is_head = model.table.blocks[i].kind == BlockKind::head;
     const auto next = i + 1 < store.blocks() ? std::optional(i + 1) : std::nullopt;
-    const Lease lease(store, i, is_head ? tied_block(model) : next);
+    const Lease lease(store, i, is_head ? head.other_block() : next);
     if (!batches.is_empty()) x = compute(i, *lease, to_device(x, device), batches.on(device));
     const at::NoGradGuard no_grad;
     if (is_head) at_head(*lease, x);
   }
 }
 
+std::unique_ptr<Head> make_head(const Model& model, Store& store, const PassOptions& options,
+                                bool keep_last_logits,
+                                const std::optional<ConstantLossGradients>& constant = {}) {
+  return std::make_unique<VocabularyHead>(
+      model, store, VocabularyHeadOptions{{options.entropy, keep_last_logits}, options.chunk_rows, constant});
+}
+
 // Runs the blocks, then computes the head's scores.
-template <class Compute, class Score>
-ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch,
-                                 const PassOptions& options, const Compute& compute,
-                                 const Score& score_rows) {
+template <class Compute>
+ops::ResponseScores pass_forward(const Model& model, Store& store, const Batch& batch, Head& head,
+                                 const Compute& compute) {
   DeviceBatches batches(model, batch);
   ops::ResponseScores scores;
-  run_blocks(model, store, batches, compute, [&](const BlockWeights& head, const at::Tensor& rows) {
-    const HeadMatrix matrix(model, store, head, std::nullopt);
-    scores = batches.is_empty()
-                 ? no_scores()
-                 : score_rows(head, head_input(model, head, *matrix, batches.on(rows.device()).batch, rows,
-                                               options));
+  run_blocks(model, store, batches, head, compute, [&](const BlockWeights& weights, const at::Tensor& rows) {
+    scores = head.forward(weights, rows, rows.defined() ? batches.on(rows.device()).batch : batch);
   });
   return scores;
 }
 
-// Calls `add` with the buffers that the gradients of the head's matrix and bias belong in.
-template <class Add>
-void add_head_gradients(const Model& model, GradientStore& gradients, std::size_t last, at::Device device,
-                        const Add& add) {
-  const std::size_t matrix_block = head_matrix_block(model);
-  BlockWeights& of_block = gradients.gradients(matrix_block);
-  ops::GradientSum of_matrix = sum_of(head_matrix(model, of_block));
-  ops::HeadSums sums{of_matrix,
-                     sum_of(head_bias(matrix_block == last ? of_block : gradients.gradients(last)))};
-  // The gradient of a tied matrix on another device is computed here and added there.
-  const bool is_elsewhere = of_matrix.tensor.defined() && of_matrix.tensor.device() != device;
-  if (is_elsewhere)
-    sums.matrix = {at::zeros_like(of_matrix.tensor, of_matrix.tensor.options().device(device))};
-  add(sums);
-  if (is_elsewhere) of_matrix.add(sums.matrix.tensor.to(of_matrix.tensor.device()));
-}
-
-// Computes the gradients of the head's matrix and bias, if they are not there yet. Returns the gradient of
-// the normed rows.
-at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                         SavedActivations& saved, const at::Tensor& grad_log_probs,
+at::Tensor head_backward(Store& store, std::size_t block, Head& head, const at::Tensor& grad_scores,
                          GradientStore& gradients) {
   const at::NoGradGuard no_grad;
-  const std::size_t last = model.table.first(BlockKind::head), matrix_block = head_matrix_block(model);
-  const Lease head(store, last, tied_block(model));
-  const HeadMatrix matrix(model, store, *head, last);
-  const at::Device device = store.device(last);
-  at::Tensor gradient = std::move(saved.rows_gradient);
-  if (batch.tokens.size(0) == 0)
-    gradients.gradients(matrix_block);  // zeros: this rank takes part in the reduction
-  else if (!gradient.defined())
-    add_head_gradients(model, gradients, last, device, [&](ops::HeadSums& sums) {
-      gradient =
-          score_responses_backward(head_input(model, *head, *matrix, to_device(batch, device),
-                                              saved.blocks.back().output.detach(), options),
-                                   saved.lse, grad_log_probs.to(device), sums, std::move(saved.last_logits));
-    });
-  if (matrix_block != last) gradients.complete(matrix_block);
-  return gradient;
+  const Lease lease(store, block, head.other_block());
+  return head.backward(*lease, grad_scores, gradients);
 }
 
 }  // namespace
@@ -280,58 +205,42 @@ at::Tensor head_backward(const Model& model, Store& store, const Batch& batch, c
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch,
                             const PassOptions& options) {
   const at::NoGradGuard no_grad;
-  ops::ResponseScores scores = pass_forward(
-      model, store, batch, options,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-        if (options.dropout.rate == 0 && !options.fp8) return compute_block(model, i, weights, x, here);
-        BlockWeights with_options = weights;
-        set_options(with_options, model, options, i);
-        return compute_block(model, i, with_options, x, here);
-      },
-      [&](const BlockWeights& head, const ops::HeadInput& input) {
-        return score(head, input, {.entropy = options.entropy});
-      });
+  const auto compute = [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x,
+                           DeviceBatch& here) {
+    if (options.dropout.rate == 0 && !options.fp8) return compute_block(model, i, weights, x, here);
+    BlockWeights with_options = weights;
+    set_options(with_options, model, options, i);
+    return compute_block(model, i, with_options, x, here);
+  };
+  const std::unique_ptr<Head> head = make_head(model, store, options, /*keep_last_logits=*/false);
+  ops::ResponseScores scores = pass_forward(model, store, batch, *head, compute);
   store.end_pass();
   return scores;
 }
 
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved, const std::optional<ConstantLossGradients>& early) {
+                            SavedActivations& saved, const std::optional<ConstantLossGradients>& constant) {
   const bool balanced = options.router_aux_loss_coef > 0;
   bool trains = false;  // true once a block has trained tensors
-  ops::ResponseScores scores = pass_forward(
-      model, store, batch, options,
-      [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
-        const bool keep = !recomputes(model, options, i);
-        const at::AutoGradMode grad(keep);
-        SavedBlock block{
-            leaves_of(weights, model, options, i), x.defined() ? x.detach().requires_grad_(trains) : x, {}};
-        trains = trains || !model.trained.blocks[i].tensors.empty();
-        const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
-          saved.balance.add(probabilities, experts);
-          if (keep) block.routed = probabilities.sum(0);
-        };
-        const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
-                                                balanced ? OnRouting(on_routing) : OnRouting());
-        if (keep) block.output = output;
-        saved.blocks.push_back(std::move(block));
-        return output.detach();
-      },
-      [&](const BlockWeights& head, const ops::HeadInput& input) {
-        const ops::ScoreOptions wanted{options.entropy, /*keep_last_logits=*/true};
-        if (!early || head.tensor_group) return score(head, input, wanted);
-        ops::ScoresAndGradient found;
-        add_head_gradients(model, early->gradients, model.table.first(BlockKind::head), input.hidden.device(),
-                           [&](ops::HeadSums& sums) {
-                             found = score_responses_and_backward(
-                                 input, wanted, early->of_log_probs.to(input.hidden.device()), sums);
-                           });
-        saved.rows_gradient = found.hidden_gradient;
-        return found.scores;
-      });
-  saved.lse = scores.lse;
-  saved.last_logits = std::exchange(scores.last_logits, {});
-  return scores;
+  const auto compute = [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x,
+                           DeviceBatch& here) {
+    const bool keep = !recomputes(model, options, i);
+    const at::AutoGradMode grad(keep);
+    SavedBlock block{
+        leaves_of(weights, model, options, i), x.defined() ? x.detach().requires_grad_(trains) : x, {}};
+    trains = trains || !model.trained.blocks[i].tensors.empty();
+    const auto on_routing = [&](const at::Tensor& probabilities, const at::Tensor& experts) {
+      saved.balance.add(probabilities, experts);
+      if (keep) block.routed = probabilities.sum(0);
+    };
+    const at::Tensor output = compute_block(model, i, block.weights, block.input, here,
+                                            balanced ? OnRouting(on_routing) : OnRouting());
+    if (keep) block.output = output;
+    saved.blocks.push_back(std::move(block));
+    return output.detach();
+  };
+  saved.head = make_head(model, store, options, /*keep_last_logits=*/true, constant);
+  return pass_forward(model, store, batch, *saved.head, compute);
 }
 
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
@@ -341,7 +250,7 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
   DeviceBatches batches(model, batch);
   for (std::size_t i = store.blocks(); i-- > 0;) {
     if (model.table.blocks[i].kind == BlockKind::head)
-      gradient = head_backward(model, store, batch, options, saved, grad_log_probs, gradients);
+      gradient = head_backward(store, i, *std::exchange(saved.head, nullptr), grad_log_probs, gradients);
     const Lease lease(store, i, i > 0 ? std::optional(i - 1) : std::nullopt);
     if (batches.is_empty()) {
       gradients.gradients(i);  // zeros: this rank takes part in the reduction
@@ -366,16 +275,14 @@ void backward(const Model& model, Store& store, const Batch& batch, const PassOp
 at::Tensor logits_of(const Model& model, Store& store, const Batch& batch, const Attention& attention) {
   const at::NoGradGuard no_grad;
   DeviceBatches batches(model, batch, attention);
+  const VocabularyHead head(model, store, {});
   at::Tensor logits;
   run_blocks(
-      model, store, batches,
+      model, store, batches, head,
       [&](std::size_t i, const BlockWeights& weights, const at::Tensor& x, DeviceBatch& here) {
         return compute_block(model, i, weights, x, here);
       },
-      [&](const BlockWeights& head, const at::Tensor& rows) {
-        const HeadMatrix matrix(model, store, head, std::nullopt);
-        logits = gather_logits(head, head_logits(model, head, *matrix, rows), model.config.shape.vocabulary);
-      });
+      [&](const BlockWeights& weights, const at::Tensor& rows) { logits = head.logits(weights, rows); });
   return logits;
 }
 

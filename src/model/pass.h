@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -7,9 +8,9 @@
 
 #include "model/balance.h"
 #include "model/batch.h"
+#include "model/head.h"
 #include "model/model.h"
 #include "model/store.h"
-#include "ops/log_probs.h"
 
 namespace dpo::model {
 
@@ -31,10 +32,8 @@ struct SavedBlock {
 };
 
 struct SavedActivations {
-  std::vector<SavedBlock> blocks;  // the head's output is the normed rows
-  at::Tensor lse;                  // log-sum-exp of the head's logits
-  at::Tensor last_logits;          // see ops::ResponseScores
-  at::Tensor rows_gradient;        // gradient of the normed rows, if the head's backward pass is done
+  std::vector<SavedBlock> blocks;  // the output of the head's block is the normed rows
+  std::unique_ptr<Head> head;      // with what it saved
   BalanceLoss balance;             // over all layers, if options.router_aux_loss_coef > 0
 };
 
@@ -42,20 +41,14 @@ struct SavedActivations {
 // block, because ranks that shard weights take part in every pass.
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options);
 
-// Gradients that are known before the forward pass, because they do not depend on the log-probabilities
-// (SFT).
-struct ConstantLossGradients {
-  at::Tensor of_log_probs;
-  GradientStore& gradients;
-};
-
-// Also fills `saved` with what backward() needs. With early gradients the head's backward pass runs here, so
-// that its logits are computed once, unless its vocabulary is sharded.
+// Also fills `saved` with what backward() needs, which refers to the model and the store. With constant
+// gradients the head's backward pass may run here (see VocabularyHeadOptions).
 ops::ResponseScores forward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
-                            SavedActivations& saved, const std::optional<ConstantLossGradients>& early = {});
+                            SavedActivations& saved,
+                            const std::optional<ConstantLossGradients>& constant = {});
 
 // Adds the gradients of sum(grad_log_probs * log_probs), plus those of the balance loss times its
-// coefficient, to `gradients`. Frees `saved` block by block. After a forward pass with early gradients,
+// coefficient, to `gradients`. Frees `saved` block by block. After a forward pass with constant gradients,
 // `grad_log_probs` and `gradients` must be the ones given there.
 void backward(const Model& model, Store& store, const Batch& batch, const PassOptions& options,
               SavedActivations& saved, const at::Tensor& grad_log_probs, GradientStore& gradients);

@@ -100,6 +100,10 @@ std::vector<NamedTensor> operands_of(const BlockWeights& weights, const Block& b
 
 }  // namespace
 
+ops::GradientSum sum_of(const NamedTensor* gradient) {
+  return gradient ? ops::GradientSum{gradient->tensor, gradient->overwrite} : ops::GradientSum();
+}
+
 const NamedTensor* BlockWeights::find(std::string_view name) const {
   for (const NamedTensor& named : operands)
     if (named.name == name) return &named;

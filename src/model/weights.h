@@ -29,6 +29,9 @@ struct NamedTensor {
   std::shared_ptr<bool> overwrite = {};        // for a gradient: see ops::GradientSum
 };
 
+// Returns the buffer of a gradient, without a tensor if `gradient` is null.
+ops::GradientSum sum_of(const NamedTensor* gradient);
+
 // The tensors of one block, in the order of its table. They are views of one flat buffer, so that a block can
 // be copied, reduced and updated as one array. Padding between them is zero. A rank's shard of such a buffer
 // has only `flat`, since tensors may begin or end on other ranks.

@@ -181,12 +181,12 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     const auto upload = [&](const std::vector<double>& by_score) {
       return ops::upload(at::tensor(by_score, at::kFloat), part.packed.tokens.device());
     };
-    std::optional<model::ConstantLossGradients> early;
+    std::optional<model::ConstantLossGradients> constant;
     if (loss::has_constant_gradients(options))
-      early.emplace(upload(evaluate(unknown_scores(forest)).gradients), gradients.store);
+      constant.emplace(upload(evaluate(unknown_scores(forest)).gradients), gradients.store);
     model::SavedActivations saved;
     const auto output =
-        model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved, early);
+        model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved, constant);
     const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
     const loss::LossAndGradients evaluated = evaluate(scores);
     records.add(forest, records_of(forest, scores, evaluated.losses, batch));
