@@ -119,10 +119,9 @@ struct Direction {
 
 Direction direction_of(const Workload& w, Way way, std::size_t block) {
   if (way == Way::forward) return {};
-  const bool is_layer = w.in.table->blocks[block].kind == BlockKind::layer;
-  return {.backward = true,
-          .recomputes = is_layer && model::is_recomputed(static_cast<std::int64_t>(block) - 1,
-                                                         w.recomputed_layers, w.in.shape.layers)};
+  return {
+      .backward = true,
+      .recomputes = model::is_recomputed(w.in.table->blocks[block], w.recomputed_layers, w.in.shape.layers)};
 }
 
 // Returns the operations of a direction in multiples of the forward pass's. The gradients of a layer's input
