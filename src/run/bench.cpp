@@ -123,13 +123,14 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
   if (plan.reference == plan::ReferenceMode::live)
     reference = train::live_reference(train::placed({*frozen, train::pass_options(config)}, config, mesh));
   if (!has_adapter) frozen.reset();  // an offloaded reference leaves the device
+  const auto state = [&](train::Policy policy) {
+    return train::make_train_state(config, mesh, std::move(policy), std::move(reference));
+  };
   if (!has_adapter)
-    return train::make_train_state(config, mesh, model, random_weights(model, stored, mesh),
-                                   std::move(reference));
+    return state(train::make_policy(config, mesh, model, random_weights(model, stored, mesh)));
   const model::Model adapted = model::make_model(model.config, adapter);
-  return train::make_train_state(config, mesh, adapted,
-                                 shard::new_adapter(adapted.trained, *frozen, stored, 0, mesh),
-                                 std::move(reference), frozen);
+  return state(train::make_policy(config, mesh, adapted,
+                                  shard::new_adapter(adapted.trained, *frozen, stored, 0, mesh), frozen));
 }
 
 // DPO_LINK_GBYTES_PER_SECOND limits how fast ranks communicate (benchmarks/fsdp_rule.py).

@@ -20,6 +20,7 @@
 #include "run/snapshot.h"
 #include "shard/adapter.h"
 #include "shard/fingerprint.h"
+#include "shard/local_model.h"
 #include "train/train_state.h"
 
 namespace dpo::run {
@@ -35,6 +36,15 @@ checkpoint::ProgressCallback progress_to(const train::Listener& listener, const 
 }
 
 namespace {
+
+// The frozen model of a run with an adapter, shared by policy and reference.
+struct AdaptedModel {
+  checkpoint::LoadedModel loaded;  // its weights are in `base`; includes the adapter's table
+  shard::LocalModel base;
+  std::string fingerprint;  // of the base
+
+  const model::TensorTable& table() const { return loaded.adapter->table; }
+};
 
 // Returns model.archive if it is an adapter.
 std::optional<fs::path> adapter_archive(const config::RunConfig& config) {
@@ -230,29 +240,7 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
   return {{{model, adapted.base, std::move(adapter), mesh}, pass}, std::move(fingerprint)};
 }
 
-}  // namespace
-
-void check_archive(const config::RunConfig& config, const std::optional<fs::path>& checkpoint,
-                   const train::Listener& listener) {
-  const auto adapter = adapter_archive(config);
-  if (!adapter) return;
-  const std::string note = checkpoint::check_base(*adapter, checkpoint::read_adapter_config(*adapter).base,
-                                                  config.model.name_or_path, "model.name_or_path");
-  if (!note.empty()) listener.say("note: " + note);
-  if (!checkpoint && config.adapter.name != config::Adapter::none)
-    open_adapter(*adapter, checkpoint::open_model(config.model.name_or_path).table, config);
-}
-
-void verify_start(const config::RunConfig& config) {
-  std::vector<fs::path> folders = {config.model.name_or_path};
-  if (config.model.archive) {
-    const fs::path archive = *config.model.archive;
-    folders.push_back(archive_folder(archive).value_or(archive.parent_path()));
-  }
-  for (const fs::path& folder : folders)
-    if (is_complete(folder)) verify_weights(folder);
-}
-
+// Returns nullopt without an adapter.
 std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<fs::path>& checkpoint,
                                       const shard::Mesh& mesh, std::span<const at::Device> devices,
                                       const train::Listener& listener) {
@@ -285,12 +273,9 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   return AdaptedModel{std::move(loaded), base, std::move(fingerprint)};
 }
 
-std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
-                                          std::span<const at::Device> devices,
-                                          const train::Listener& listener,
-                                          const std::optional<AdaptedModel>& adapted) {
-  if (data.plan.reference == plan::ReferenceMode::none) return std::nullopt;
-  if (adapted) return reference_of(*adapted, data.config, mesh);
+// Loads the reference of a run without an adapter.
+FrozenModel load_reference(const RunData& data, const shard::Mesh& mesh, std::span<const at::Device> devices,
+                           const train::Listener& listener) {
   std::string fingerprint;
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     Initial initial =
@@ -300,14 +285,15 @@ std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh
   });
   check_vocabulary(data, loaded);
   if (fingerprint.empty()) fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
-  return FrozenModel{
+  return {
       {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_options(data.config)},
       std::move(fingerprint)};
 }
 
-checkpoint::LoadedModel load_policy(const RunData& data, const std::optional<fs::path>& checkpoint,
-                                    const shard::Mesh& mesh, std::span<const at::Device> devices,
-                                    const train::Listener& listener) {
+// Loads the model that is trained, for a run without an adapter.
+checkpoint::LoadedModel load_whole_policy(const RunData& data, const std::optional<fs::path>& checkpoint,
+                                          const shard::Mesh& mesh, std::span<const at::Device> devices,
+                                          const train::Listener& listener) {
   const at::ScalarType stored = train::precision_of(data.config, mesh).stored;
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
@@ -318,6 +304,7 @@ checkpoint::LoadedModel load_policy(const RunData& data, const std::optional<fs:
   return loaded;
 }
 
+// Returns the adapter to train: from the checkpoint, from model.archive, or a new one.
 model::Weights initial_adapter(const AdaptedModel& adapted, const std::optional<fs::path>& checkpoint,
                                const config::RunConfig& config, const shard::Mesh& mesh) {
   const at::ScalarType stored = train::precision_of(config, mesh).stored;
@@ -325,6 +312,67 @@ model::Weights initial_adapter(const AdaptedModel& adapted, const std::optional<
   if (from) return read_adapter(adapted, *from, config, stored, mesh);
   return shard::new_adapter(adapted.table(), adapted.base, stored, static_cast<std::uint64_t>(config.seed),
                             mesh);
+}
+
+// Moves the weights into a policy.
+TrainedModel trained(checkpoint::LoadedModel loaded, const config::RunConfig& config,
+                     const shard::Mesh& mesh) {
+  train::Policy policy =
+      train::make_policy(config, mesh, model::make_model(loaded.config), std::exchange(loaded.weights, {}));
+  return {std::move(loaded), std::move(policy)};
+}
+
+// Makes a policy of the adapter over its base.
+TrainedModel trained(const AdaptedModel& adapted, model::Weights adapter, const config::RunConfig& config,
+                     const shard::Mesh& mesh) {
+  return {adapted.loaded,
+          train::make_policy(config, mesh, model::make_model(adapted.loaded.config, adapted.table()),
+                             std::move(adapter), adapted.base)};
+}
+
+}  // namespace
+
+void check_archive(const config::RunConfig& config, const std::optional<fs::path>& checkpoint,
+                   const train::Listener& listener) {
+  const auto adapter = adapter_archive(config);
+  if (!adapter) return;
+  const std::string note = checkpoint::check_base(*adapter, checkpoint::read_adapter_config(*adapter).base,
+                                                  config.model.name_or_path, "model.name_or_path");
+  if (!note.empty()) listener.say("note: " + note);
+  if (!checkpoint && config.adapter.name != config::Adapter::none)
+    open_adapter(*adapter, checkpoint::open_model(config.model.name_or_path).table, config);
+}
+
+void verify_start(const config::RunConfig& config) {
+  std::vector<fs::path> folders = {config.model.name_or_path};
+  if (config.model.archive) {
+    const fs::path archive = *config.model.archive;
+    folders.push_back(archive_folder(archive).value_or(archive.parent_path()));
+  }
+  for (const fs::path& folder : folders)
+    if (is_complete(folder)) verify_weights(folder);
+}
+
+Models load_models(const RunData& data, const std::optional<fs::path>& checkpoint, const shard::Mesh& mesh,
+                   std::span<const at::Device> devices, const train::Listener& listener) {
+  const config::RunConfig& config = data.config;
+  const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
+  Models models;
+  if (adapted) {
+    models.identity = identity_of_base(adapted->fingerprint);
+    models.identity.merge(identity_of_architecture(adapted->loaded.config));
+  }
+  if (data.plan.reference != plan::ReferenceMode::none) {
+    models.reference =
+        adapted ? reference_of(*adapted, config, mesh) : load_reference(data, mesh, devices, listener);
+    models.identity.merge(identity_of_reference(models.reference->fingerprint));
+    models.identity.merge(identity_of_architecture(models.reference->model.local.model().config));
+  }
+  models.load_policy = [&data, &config, &checkpoint, &mesh, devices, &listener, adapted] {
+    return adapted ? trained(*adapted, initial_adapter(*adapted, checkpoint, config, mesh), config, mesh)
+                   : trained(load_whole_policy(data, checkpoint, mesh, devices, listener), config, mesh);
+  };
+  return models;
 }
 
 }  // namespace dpo::run

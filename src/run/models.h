@@ -2,14 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "checkpoint/load.h"
+#include "run/identity.h"
 #include "run/setup.h"
-#include "shard/local_model.h"
 #include "train/events.h"
+#include "train/policy.h"
 #include "train/reference.h"
 
 namespace dpo::run {
@@ -19,15 +21,6 @@ namespace dpo::run {
 checkpoint::ProgressCallback progress_to(const train::Listener& listener, const std::string& what,
                                          const std::string& unit = "bytes");
 
-// The frozen model of a run with an adapter, shared by policy and reference.
-struct AdaptedModel {
-  checkpoint::LoadedModel loaded;  // its weights are in `base`; includes the adapter's table
-  shard::LocalModel base;
-  std::string fingerprint;  // of the base
-
-  const model::TensorTable& table() const { return loaded.adapter->table; }
-};
-
 // Throws a UserError unless an adapter in model.archive fits model.name_or_path and, if a new run trains it,
 // the adapter keys. When resuming from `checkpoint`, its identity covers the keys. Reads no weights.
 void check_archive(const config::RunConfig& config, const std::optional<std::filesystem::path>& checkpoint,
@@ -36,35 +29,30 @@ void check_archive(const config::RunConfig& config, const std::optional<std::fil
 // Verifies the weights that the run starts from against their markers, if they come from checkpoints of runs.
 void verify_start(const config::RunConfig& config);
 
-// Returns nullopt without an adapter. `checkpoint` is the one to resume from.
-std::optional<AdaptedModel> load_base(const RunData& data,
-                                      const std::optional<std::filesystem::path>& checkpoint,
-                                      const shard::Mesh& mesh, std::span<const at::Device> devices,
-                                      const train::Listener& listener);
-
 // A reference model and its fingerprint.
 struct FrozenModel {
   train::ReferenceModel model;
   std::string fingerprint;
 };
 
-// Returns nullopt if the loss has no reference. For a run with an adapter the reference is the base, or the
-// base with the adapter that the run started from.
-std::optional<FrozenModel> load_reference(const RunData& data, const shard::Mesh& mesh,
-                                          std::span<const at::Device> devices,
-                                          const train::Listener& listener,
-                                          const std::optional<AdaptedModel>& adapted);
+// The model that is trained.
+struct TrainedModel {
+  checkpoint::LoadedModel loaded;  // without its weights, which are in `policy`
+  train::Policy policy;
+};
 
-// Loads the model that is trained, for a run without an adapter: from the checkpoint, or the one that the run
-// starts from.
-checkpoint::LoadedModel load_policy(const RunData& data,
-                                    const std::optional<std::filesystem::path>& checkpoint,
-                                    const shard::Mesh& mesh, std::span<const at::Device> devices,
-                                    const train::Listener& listener);
+struct Models {
+  std::optional<FrozenModel> reference;  // nullopt if the loss has none
+  Identity identity;                     // what a checkpoint records of the frozen models
+  // Loads the policy. A reference that is needed only for its scores should be gone by then, so that it is
+  // never in memory together with the policy's gradients and optimizer state.
+  std::function<TrainedModel()> load_policy;
+};
 
-// Returns the adapter to train: from the checkpoint, from model.archive, or a new one.
-model::Weights initial_adapter(const AdaptedModel& adapted,
-                               const std::optional<std::filesystem::path>& checkpoint,
-                               const config::RunConfig& config, const shard::Mesh& mesh);
+// Loads the models of a run, from `checkpoint` if it resumes. With an adapter, the reference is the base, or
+// the base with the adapter that the run started from. The arguments must outlive the result.
+Models load_models(const RunData& data, const std::optional<std::filesystem::path>& checkpoint,
+                   const shard::Mesh& mesh, std::span<const at::Device> devices,
+                   const train::Listener& listener);
 
 }  // namespace dpo::run

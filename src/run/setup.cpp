@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -140,21 +141,6 @@ void check_models(const Identity& now, const std::optional<fs::path>& checkpoint
   for (const auto& [key, value] : now) run_state.identity[key] = value;
 }
 
-// Returns what a checkpoint records of the frozen models: the run's reference, and the base of its adapter.
-Identity identity_of_frozen(const std::optional<FrozenModel>& reference,
-                            const std::optional<AdaptedModel>& adapted) {
-  Identity now;
-  if (adapted) {
-    now = identity_of_base(adapted->fingerprint);
-    now.merge(identity_of_architecture(adapted->loaded.config));
-  }
-  if (reference) {
-    now.merge(identity_of_reference(reference->fingerprint));
-    now.merge(identity_of_architecture(reference->model.local.model().config));
-  }
-  return now;
-}
-
 // Creates the reference and draws its samples if it is cached, because a cached reference keeps only its
 // scores and not the model.
 std::unique_ptr<train::Reference> make_reference(std::optional<FrozenModel> frozen, const RunData& data,
@@ -206,26 +192,16 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
   RunState run_state = initial_run_state(data, checkpoint, mesh, listener);
   begin_comparison(run_state, config, data.evaluation, listener);
-  // The reference is loaded before the policy. One that is only needed for its scores is then never in memory
-  // together with the policy's gradients and optimizer state.
+  Models models = load_models(data, checkpoint, mesh, devices, listener);
+  check_models(models.identity, checkpoint, mesh, listener, run_state);
   std::vector<Sample> samples;
-  const std::optional<AdaptedModel> adapted = load_base(data, checkpoint, mesh, devices, listener);
-  std::optional<FrozenModel> frozen = load_reference(data, mesh, devices, listener, adapted);
-  check_models(identity_of_frozen(frozen, adapted), checkpoint, mesh, listener, run_state);
   std::unique_ptr<train::Reference> reference =
-      make_reference(std::move(frozen), data, mesh, listener, samples);
-  checkpoint::LoadedModel loaded =
-      adapted ? adapted->loaded : load_policy(data, checkpoint, mesh, devices, listener);
-  if (!adapted) check_models(identity_of_architecture(loaded.config), checkpoint, mesh, listener, run_state);
+      make_reference(std::exchange(models.reference, {}), data, mesh, listener, samples);
+  auto [loaded, policy] = models.load_policy();
+  check_models(identity_of_architecture(loaded.config), checkpoint, mesh, listener, run_state);
   for (const std::string& note : loaded.notes) listener.say(note);
   set_other_files(loaded, data);
-  train::TrainState state =
-      adapted ? train::make_train_state(config, mesh, model::make_model(loaded.config, adapted->table()),
-                                        initial_adapter(*adapted, checkpoint, config, mesh),
-                                        std::move(reference), adapted->base)
-              : train::make_train_state(config, mesh, model::make_model(loaded.config),
-                                        std::move(loaded.weights), std::move(reference));
-  loaded.weights = {};
+  train::TrainState state = train::make_train_state(config, mesh, std::move(policy), std::move(reference));
   state.schedule.updates = static_cast<std::int64_t>(data.training.size());
   if (checkpoint) {
     read_optimizer(*checkpoint, *state.optimizer, state.policy.model().trained, mesh.layout());

@@ -104,15 +104,23 @@ model::PassOptions pass_options(const config::RunConfig& config) {
   return {.entropy = false, .recomputed_layers = config.activation_checkpointing.count, .fp8 = config.fp8};
 }
 
-TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
-                            const model::Model& model, model::Weights weights,
-                            std::unique_ptr<Reference> reference,
-                            const std::optional<shard::LocalModel>& base) {
+Policy make_policy(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
+                   model::Weights weights, const std::optional<shard::LocalModel>& base) {
   const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
                                          config.fsdp_accumulate == config::Accumulation::whole};
+  return {model,
+          std::move(weights),
+          precision_of(config, mesh),
+          mesh,
+          reduction,
+          base,
+          gradient_lifetime(config, mesh)};
+}
+
+TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh, Policy policy,
+                            std::unique_ptr<Reference> reference) {
   TrainState state{.mesh = mesh,
-                   .policy = {model, std::move(weights), precision_of(config, mesh), mesh, reduction, base,
-                              gradient_lifetime(config, mesh)},
+                   .policy = std::move(policy),
                    .reference = std::move(reference),
                    .optimizer = nullptr,
                    .schedule = {config.lr, config.warmup_steps, config.lr_schedule},

@@ -41,12 +41,14 @@ struct TrainState {
   double dropout = 0;  // of an adapter, in passes that compute gradients
 };
 
-// Makes a policy with these weights (in the stored dtype), and the optimizer, schedule and loss of the
-// configuration. `base` is the model that the weights are an adapter of.
-TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh,
-                            const model::Model& model, model::Weights weights,
-                            std::unique_ptr<Reference> reference,
-                            const std::optional<shard::LocalModel>& base = std::nullopt);
+// Makes a policy with these weights, which are in the stored dtype. `base` is the model that they are an
+// adapter of.
+Policy make_policy(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
+                   model::Weights weights, const std::optional<shard::LocalModel>& base = std::nullopt);
+
+// Makes the optimizer, schedule and loss of the configuration.
+TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh, Policy policy,
+                            std::unique_ptr<Reference> reference);
 
 // Returns the devices of this process: several only if it is the only process and spreads the layers.
 std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);
