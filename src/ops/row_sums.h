@@ -28,7 +28,8 @@ struct RowSums {
 // Returns the rows of a matrix with these numbers, int64 [rows]. With `sums`, the gradient touches only the
 // selected rows, in one pass; LibTorch's gradient sorts the numbers and fills a whole new matrix. Both add in
 // a fixed order, unlike index_select(). If `sums` is defined and `sum` has a tensor when the backward pass
-// reaches it, the gradient is added there, and autograd sees none.
+// reaches it, the gradient is added there, and autograd sees none. Otherwise (always on a CPU) autograd
+// returns the gradient, and the caller adds it to the sum.
 at::Tensor select_rows(const at::Tensor& matrix, const at::Tensor& numbers, const RowSums& sums,
                        const std::shared_ptr<GradientSum>& sum = {});
 
