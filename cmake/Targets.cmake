@@ -98,7 +98,7 @@ function(dpo_test folder)
 endfunction()
 
 # Sets the properties of every test. The models of tests are tiny, so each process computes with one thread: more
-# threads would only wait for each other. A test does not see the user's device files and MLflow server, and downloads
+# threads would only wait for each other. A test does not see the user's device files and trackers, and downloads
 # nothing. PROCESSORS is the number of processes that it runs at once. LONG excludes it from the short list (./run
 # test). The time-out ends only tests that hang, since a busy machine must not fail a test.
 function(dpo_test_properties name)
@@ -113,7 +113,7 @@ function(dpo_test_properties name)
     list(APPEND ARG_LABEL long)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" PROCESSORS ${ARG_PROCESSORS} TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
-    ENVIRONMENT "OMP_NUM_THREADS=1;DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR};XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/no_config;HF_HUB_OFFLINE=1;MLFLOW_TRACKING_URI=;$<$<TARGET_EXISTS:dpo_faults>:DPO_FAULTS=$<TARGET_FILE:dpo_faults>>")
+    ENVIRONMENT "OMP_NUM_THREADS=1;DPO_PROGRAM=${PROJECT_BINARY_DIR}/dpo;DPO_SOURCE_DIR=${PROJECT_SOURCE_DIR};XDG_CONFIG_HOME=${PROJECT_BINARY_DIR}/no_config;HF_HUB_OFFLINE=1;MLFLOW_TRACKING_URI=;WANDB_MODE=disabled;$<$<TARGET_EXISTS:dpo_faults>:DPO_FAULTS=$<TARGET_FILE:dpo_faults>>")
 endfunction()
 
 # dpo_tests_first(NAME...) starts tests that take a minute or more first, so that none runs alone at the end.

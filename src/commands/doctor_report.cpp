@@ -179,7 +179,7 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
         missing("Arrow", "reading Parquet files", "python3 -m pip install pyarrow, then ./run build"));
   }
   if (!http::is_available()) {
-    list.push_back(missing("libcurl", "downloading from the Hugging Face hub, and MLflow",
+    list.push_back(missing("libcurl", "downloading from the Hugging Face hub",
                            "install libcurl4-openssl-dev, then ./run build"));
   }
   if (!serve::is_available()) {

@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
     // with more.
     ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
     ::setenv("OMP_NUM_THREADS", "1", 1);
-    ::unsetenv("MLFLOW_TRACKING_URI");  // keeps its runs out of the user's tracking server
+    ::unsetenv("MLFLOW_TRACKING_URI");  // keeps its runs out of the user's trackers
+    ::setenv("WANDB_MODE", "disabled", 1);
     return engine(parsed);
   };
   return run_program(program,

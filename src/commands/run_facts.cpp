@@ -50,8 +50,10 @@ bool is_left_out(const std::string& key) {
                                                       "reference",
                                                       "loss.name",
                                                       "activation_checkpointing"};
-  return std::ranges::find(kKeys, key) != kKeys.end() || key.starts_with("wandb.") ||
-         key.starts_with("plan.") || key.starts_with("dataset_paths.") || key.starts_with("mlflow.");
+  constexpr std::array<std::string_view, 6> kSections = {"wandb.",   "mlflow.", "trackio.",
+                                                         "swanlab.", "plan.",   "dataset_paths."};
+  return std::ranges::find(kKeys, key) != kKeys.end() ||
+         std::ranges::any_of(kSections, [&](std::string_view section) { return key.starts_with(section); });
 }
 
 json value_of(const json& tree, const std::string& key) {
@@ -63,11 +65,9 @@ json value_of(const json& tree, const std::string& key) {
 
 // Returns the names that plan.json of a run records, or nullopt without it.
 HubNames hub_names_of(const fs::path& run) {
-  const json plan = report::read_object(run / "plan.json");
-  if (plan.is_null()) return std::nullopt;
+  if (report::read_object(run / "plan.json").is_null()) return std::nullopt;
   std::set<std::string> names;
-  if (const auto commits = plan.find("commits"); commits != plan.end() && commits->is_object())
-    for (const auto& [name, commit] : commits->items()) names.insert(name);
+  for (const auto& [name, commit] : commits_of(run)) names.insert(name);
   return names;
 }
 
@@ -187,6 +187,19 @@ config::Resolved read_run_config(const fs::path& run) {
   request.config_file = run / "config.yaml";
   request.interpolates = false;
   return config::compose(request);
+}
+
+hub::Commits commits_of(const fs::path& run) try {
+  const json plan = report::read_object(run / "plan.json");
+  return plan.is_object() ? plan.value("commits", hub::Commits{}) : hub::Commits{};
+} catch (const json::exception&) {
+  return {};
+}
+
+std::string tracked_config(const config::Resolved& resolved, const hub::Commits& commits) {
+  auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
+  if (!commits.empty()) shown["commits"] = commits;
+  return shown.dump();
 }
 
 report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/compose.h"
+#include "hub/cache.h"
 #include "report/card.h"
 
 namespace dpo::commands {
@@ -24,6 +25,12 @@ struct KeyFacts {
 // Reads config.yaml of a run, which may be another user's. It contains the values used, so ${oc.env:NAME} in
 // it is text and does not read this process's environment.
 config::Resolved read_run_config(const std::filesystem::path& run);
+
+// Returns the commits in plan.json of a run: those of everything that it read from the hub.
+hub::Commits commits_of(const std::filesystem::path& run);
+
+// Returns the configuration that trackers show, a JSON object.
+std::string tracked_config(const config::Resolved& resolved, const hub::Commits& commits);
 
 // Reads config.yaml of a run. The result names no folder of this machine.
 report::CardRun read_keys(const std::filesystem::path& run, const KeyFacts& given);

@@ -1,37 +1,55 @@
-#include <optional>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "base/quantity.h"
+#include "base/error.h"
 #include "commands/commands.h"
-#include "track/mlflow.h"
+#include "commands/run_facts.h"
+#include "track/senders.h"
 
 namespace dpo::commands {
 namespace {
 
 struct TrackArguments {
   std::string run;
-  std::optional<std::string> uri;
+  std::string to;
 };
 
 void describe(CLI::App& command, TrackArguments& arguments) {
-  command.description("send to MLflow what a run could not send");
+  std::vector<std::string> names;
+  for (const track::Package& package : track::packages()) names.emplace_back(package.name);
+  command.description("send a run to a tracker");
   takes_path(command.add_option("RUN", arguments.run, "run folder"))->required();
-  command
-      .add_option("--uri", arguments.uri,
-                  "MLflow server to send the whole run to (default: the rest, to the run's own)")
-      ->type_name("URI");
-  command.footer("A run that is training sends by itself. See docs/tracking.md.");
+  command.add_option("--to", arguments.to, "the tracker, by the name of its Python package")
+      ->required()
+      ->check(CLI::IsMember(names));
+  command.footer(
+      "Sends what the tracker does not have yet, with the package of python3, and goes on until the run has "
+      "ended. A run sends itself while it trains if its keys say so. See docs/tracking.md.");
+}
+
+void require_mlflow_server(const config::RunConfig& config) {
+  const char* const variable = std::getenv("MLFLOW_TRACKING_URI");
+  if (!config.mlflow.tracking_uri && (!variable || !*variable))
+    throw UserError("the run has no mlflow.tracking_uri: set MLFLOW_TRACKING_URI=http://HOST:PORT");
+  const std::string problem =
+      config.mlflow.tracking_uri
+          ? track::problem_of_mlflow_uri("mlflow.tracking_uri", *config.mlflow.tracking_uri)
+          : track::problem_of_mlflow_uri("MLFLOW_TRACKING_URI", variable);
+  if (!problem.empty()) throw UserError(problem);
 }
 
 int run_track(const TrackArguments& arguments) {
-  const track::MlflowSent sent = track::send_mlflow_queue(arguments.run, arguments.uri);
-  if (!sent.warning.empty()) fmt::print(stderr, "warning: {}\n", sent.warning);
-  fmt::print(stderr, "sent {}\n", plural(sent.values, "value"));
-  fmt::print("{}\n", sent.page);
-  return 0;
+  const std::filesystem::path run = arguments.run;
+  if (!std::filesystem::is_regular_file(run / "metrics.jsonl"))
+    throw UserError(fmt::format("{}: not a run folder: there is no metrics.jsonl in it", run.string()));
+  const config::Resolved resolved = read_run_config(run);
+  if (arguments.to == "mlflow") require_mlflow_server(resolved.values);
+  track::send_run(run, tracked_config(resolved, commits_of(run)), arguments.to);
 }
 
 }  // namespace

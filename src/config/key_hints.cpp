@@ -225,7 +225,8 @@ const std::vector<OtherName>& other_names() {
       {"logging_steps", "minimum_log_interval_secs",
        "and is the time between two logged updates, in seconds"},
       {"report_to", "wandb.enabled",
-       "for Weights & Biases; tensorboard=true and mlflow.tracking_uri=URL are the others"},
+       "for Weights & Biases; tensorboard, mlflow.tracking_uri, trackio.enabled and swanlab.enabled are the "
+       "others"},
       {"wandb_name", "exp_name"},
       {"wandb_project", "wandb.project"},
       {"wandb_entity", "wandb.entity"},

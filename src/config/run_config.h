@@ -83,6 +83,10 @@ struct MlflowConfig {
   std::optional<std::string> experiment;
 };
 
+struct PackageConfig {  // of a tracker that has no other keys
+  bool enabled = false;
+};
+
 struct DatasetPaths {
   std::optional<std::string> hh;
   std::optional<std::string> shp;
@@ -164,6 +168,7 @@ struct RunConfig {
   AdapterConfig adapter;
   WandbConfig wandb;
   MlflowConfig mlflow;
+  PackageConfig trackio, swanlab;
   PlanConfig plan;
   DatasetPaths dataset_paths;
   DataConfig data;

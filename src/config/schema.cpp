@@ -278,20 +278,30 @@ std::vector<Field> other_fields() {
   using P = PlanConfig;
   return {
       field("wandb.enabled", &RunConfig::wandb, &W::enabled, Effect::none, "true", yes_or_no(),
-            "Write the run to RUN/wandb as an offline run of Weights & Biases, which 'wandb sync' uploads "
-            "(docs/tracking.md). Nothing is sent by dpo itself."),
+            "Send the run to Weights & Biases while it trains, with the package wandb of python3 "
+            "(docs/tracking.md). Without a login it becomes an offline run in RUN/wandb, which 'wandb sync' "
+            "uploads."),
       field("wandb.entity", &RunConfig::wandb, &W::entity, Effect::none, "null", text("a user or team"),
-            "User or team at Weights & Biases to upload to; null: the default of whoever uploads."),
+            "User or team at Weights & Biases; null: the default of whoever is logged in."),
       field("wandb.project", &RunConfig::wandb, &W::project, Effect::none, "direct-preference-optimization",
-            text("a project name"), "Project at Weights & Biases to upload to."),
-      field("mlflow.tracking_uri", &RunConfig::mlflow, &MlflowConfig::tracking_uri, Effect::none, "null",
-            text("the address of an MLflow server, http://HOST:PORT"),
-            "Send the run to this MLflow server while it trains (docs/tracking.md); null: to that in the "
-            "environment variable MLFLOW_TRACKING_URI, or nowhere if it is not set."),
+            text("a project name"), "Project at Weights & Biases, trackio and SwanLab."),
+      field(
+          "mlflow.tracking_uri", &RunConfig::mlflow, &MlflowConfig::tracking_uri, Effect::none, "null",
+          text("the address of an MLflow server, http://HOST:PORT, or a database, sqlite:///FILE"),
+          "Send the run there while it trains, with the package mlflow of python3 (docs/tracking.md); null: "
+          "to the address in the environment variable MLFLOW_TRACKING_URI, or nowhere if it is not set."),
       field("mlflow.experiment", &RunConfig::mlflow, &MlflowConfig::experiment, Effect::none, "null",
             text("the name of an experiment"),
             "Experiment at the MLflow server; null: that in MLFLOW_EXPERIMENT_NAME, else "
             "direct-preference-optimization."),
+      field("trackio.enabled", &RunConfig::trackio, &PackageConfig::enabled, Effect::none, "false",
+            yes_or_no(),
+            "Send the run to trackio while it trains, with the package trackio of python3 "
+            "(docs/tracking.md)."),
+      field("swanlab.enabled", &RunConfig::swanlab, &PackageConfig::enabled, Effect::none, "false",
+            yes_or_no(),
+            "Send the run to SwanLab while it trains, with the package swanlab of python3 "
+            "(docs/tracking.md)."),
       field("plan.strict", &RunConfig::plan, &P::strict, Effect::none, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
       field("plan.lengths", &RunConfig::plan, &P::lengths, Effect::none, "null",
@@ -327,8 +337,9 @@ std::vector<std::string> all_keys() {
 }
 
 const std::vector<std::string>& sections() {
-  static const std::vector<std::string> names = {"model",  "loss", "adapter",       "mesh", "wandb",
-                                                 "mlflow", "plan", "dataset_paths", "data"};
+  static const std::vector<std::string> names = {"model", "loss",          "adapter", "mesh",
+                                                 "wandb", "mlflow",        "trackio", "swanlab",
+                                                 "plan",  "dataset_paths", "data"};
   return names;
 }
 

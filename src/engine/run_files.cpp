@@ -12,8 +12,7 @@
 #include "checkpoint/adapter.h"
 #include "commands/report.h"
 #include "engine/merge.h"
-#include "track/mlflow.h"
-#include "track/trackers.h"
+#include "track/senders.h"
 
 namespace dpo::engine {
 namespace {
@@ -54,15 +53,13 @@ std::string list_files(const TrainResult& run, bool is_merged) {
   add("log", "log.txt");
   add("samples", "samples");
   add("evaluations", "eval");
-  if (const auto page = track::mlflow_page(folder)) text += fmt::format("  {:<12} {}\n", "mlflow", *page);
+  for (const track::Shown& shown : track::shown_at(folder))
+    text += fmt::format("  {:<12} {}\n", shown.tracker, shown.where);
   text += fs::exists(folder / kLatest) ? fmt::format("try: {}\n", sample_command(folder / kLatest, run.chat))
                                        : "  no checkpoint was saved: debug=true\n";
   if (fs::exists(folder / "tensorboard"))
     text += fmt::format("curves: {}\n",
                         shell_command({"tensorboard", "--logdir", (folder / "tensorboard").string()}));
-  if (const auto wandb = track::wandb_folder(folder))
-    text +=
-        fmt::format("upload to Weights & Biases: {}\n", shell_command({"wandb", "sync", wandb->string()}));
   return text;
 }
 

@@ -10,7 +10,6 @@
 #include "base/exit_status.h"
 #include "base/files.h"
 #include "base/output_files.h"
-#include "base/parse_json.h"
 #include "base/shell.h"
 #include "base/stop.h"
 #include "base/terminal.h"
@@ -92,21 +91,13 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
         "and activation_checkpointing=true, false or a number of layers");
 }
 
-// Returns the commits in plan.json of the run that is resumed.
-hub::Commits commits_of(const run::Start& start) try {
-  const fs::path file = start.folder / "plan.json";
-  std::error_code none;
-  if (!start.checkpoint || !fs::exists(file, none)) return {};
-  const auto plan = parse_json(read_text_file(file, "the plan of the run"));
-  return plan.is_object() ? plan.value("commits", hub::Commits{}) : hub::Commits{};
-} catch (const nlohmann::json::exception&) {
-  return {};
-}
-
 // Makes all machines load the same files: rank 0 finds the commits of everything on the hub.
 hub::Commits agree_on_commits(const config::RunConfig& config, const run::Start& start, comm::Group& all) {
   nlohmann::json found = nlohmann::json::object();
-  if (all.rank() == 0) found = commands::find_commits(config, commits_of(start), commands::shown_downloads());
+  if (all.rank() == 0) {
+    const hub::Commits known = start.checkpoint ? commands::commits_of(start.folder) : hub::Commits{};
+    found = commands::find_commits(config, known, commands::shown_downloads());
+  }
   const auto commits = nlohmann::json::parse(comm::broadcast_text(all, found.dump(), 0)).get<hub::Commits>();
   hub::use_commits(commits);
   return commits;
@@ -114,8 +105,15 @@ hub::Commits agree_on_commits(const config::RunConfig& config, const run::Start&
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-void finish(run::RunFolder& folder, int status, const train::Listener& listener) {
-  const bool written = folder.finish(status);
+void report(const Event& event, run::RunFolder& folder, const train::Listener& listener) {
+  listener.report(event);
+  if (!event.line.empty()) folder.log(event.line);
+}
+
+// Waits for the trackers, which read in the log that the run has ended.
+void finish_trackers(run::RunFolder& folder, const train::Listener& listener) {
+  const bool written = folder.flush();
+  folder.finish_trackers();
   for (const std::string& note : folder.tracker_notes()) {
     listener.say(note);
     folder.log(note);
@@ -127,14 +125,10 @@ void finish(run::RunFolder& folder, int status, const train::Listener& listener)
                   folder.path().string()));
 }
 
-void report(const Event& event, run::RunFolder& folder, const train::Listener& listener) {
-  listener.report(event);
-  if (!event.line.empty()) folder.log(event.line);
-}
-
 // `end` is the last event of the run.
 void end_run(const Event& end, run::RunFolder& folder, const train::Listener& listener) {
   if (!end.line.empty()) folder.log(end.line);
+  finish_trackers(folder, listener);
   if (const std::string problem = folder.write_report(); !problem.empty())
     listener.warn(fmt::format("no report: {}; try: {}", problem,
                               shell_command({"dpo", "report", folder.path().string()})));
@@ -164,14 +158,12 @@ int run_in_folder(run::PreparedRun& prepared, run::RunFolder& folder, const trai
   try {
     const bool finished = run::run_loop(prepared, folder, listener) == run::Outcome::finished;
     const int status = finished ? 0 : kStopped;
-    finish(folder, status, listener);
     Event end = end_event(prepared, folder, status);
     if (!finished) end.line = stopped_line(prepared, folder.path());
     end_run(end, folder, listener);
     return status;
   } catch (const std::exception& failure) {
     folder.log("error: " + first_line(failure.what()));
-    finish(folder, kTrainingFailed, listener);
     Event end = end_event(prepared, folder, kTrainingFailed);
     end.texts.emplace_back("error", message_of(failure));
     end_run(end, folder, listener);
@@ -240,13 +232,6 @@ void say_if_changed(const plan::Plan& plan, const config::RunConfig& run, const 
                              in.shape.layers));
 }
 
-// Returns the configuration that trackers show.
-std::string shown_config(const config::Resolved& resolved, const hub::Commits& commits) {
-  auto shown = nlohmann::ordered_json::parse(config::to_json(resolved));
-  if (!commits.empty()) shown["commits"] = commits;
-  return shown.dump();
-}
-
 // Returns a listener that passes everything on and adds the lines to `log`, until log.txt exists.
 train::Listener recording(const train::Listener& listener, std::string& log) {
   return {[&](const Event& event) {
@@ -304,9 +289,9 @@ TrainResult prepare_and_run(const config::Resolved& resolved, PlannedRun& planne
   folder.use_report([followed = std::make_shared<report::FollowedRun>(folder.path())](const fs::path& run) {
     commands::write_report(run, *followed);
   });
-  folder.start_trackers(resolved.values, shown_config(resolved, in.commits));
   for (const auto& [name, commit] : in.commits) folder.log(fmt::format("{} at commit {}", name, commit));
   report(start_event(prepared, in, folder.path()), folder, listener);
+  folder.start_trackers(resolved.values, commands::tracked_config(resolved, in.commits));
   return {run_in_folder(prepared, folder, listener), start.folder, !prepared.template_files.empty()};
 }
 

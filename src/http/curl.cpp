@@ -95,8 +95,7 @@ int seek_body(void* pointer, curl_off_t offset, int origin) {
 // libcurl calls this about once per second or more often. A nonzero result ends the request.
 int check_stop(void* pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Exchange& exchange = *static_cast<Exchange*>(pointer);
-  if (exchange.request.ends_on_stop && stop_requested())
-    exchange.failure = std::make_exception_ptr(Stopped());
+  if (stop_requested()) exchange.failure = std::make_exception_ptr(Stopped());
   if (exchange.request.cancelled && *exchange.request.cancelled)
     exchange.failure = std::make_exception_ptr(Cancelled());
   return exchange.failure ? 1 : 0;

@@ -34,7 +34,6 @@ struct Request {
   std::optional<Upload> upload = {};
   long patience_s = 10;  // seconds without traffic after which a connection is given up
   const std::atomic<bool>* cancelled = nullptr;  // set to true if the answer is no longer wanted
-  bool ends_on_stop = true;                      // a stop signal ends it; false for a run's last messages
 };
 
 struct Answer {

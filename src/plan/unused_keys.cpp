@@ -49,10 +49,13 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
        run.sample_during_eval != config::Sampling::whole,
        "sample_during_eval=" + name_of(run.sample_during_eval)},
       {{"save_every", "keep_last", "best_metric", "wandb.entity", "wandb.project", "mlflow.tracking_uri",
-        "mlflow.experiment"},
+        "mlflow.experiment", "trackio.enabled", "swanlab.enabled"},
        run.debug,
        "debug=true saves and sends nothing"},
-      {{"wandb.entity", "wandb.project"}, !run.wandb.enabled, "wandb.enabled=false"},
+      {{"wandb.entity"}, !run.wandb.enabled, "wandb.enabled=false"},
+      {{"wandb.project"},
+       !run.wandb.enabled && !run.trackio.enabled && !run.swanlab.enabled,
+       "wandb.enabled=false"},
       {{"mlflow.experiment"}, !tracks_mlflow, "no mlflow.tracking_uri"},
       // fsdp_reduce_dtype is not here: a run that is resumed must have the same, so removing it has an
       // effect.

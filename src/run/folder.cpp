@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -17,7 +19,6 @@
 #include "base/user_path.h"
 #include "plan/gather_inputs.h"
 #include "run/snapshot.h"
-#include "track/mlflow.h"
 
 namespace dpo::run {
 namespace {
@@ -76,13 +77,29 @@ bool try_to_write(const fs::path& path, const std::string& lines) {
   }
 }
 
-std::optional<track::MlflowSettings> mlflow_of(const config::RunConfig& config) {
-  if (config.debug) return std::nullopt;
-  return track::mlflow_settings(config.mlflow.tracking_uri, config.mlflow.experiment, config.exp_name);
+// Returns the value of an environment variable, or "".
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool uses_mlflow(const config::RunConfig& config) {
+  return config.mlflow.tracking_uri || !variable("MLFLOW_TRACKING_URI").empty();
+}
+
+// Returns the names of the trackers' packages. debug=true sends nothing, as in the original.
+std::vector<std::string> packages_of(const config::RunConfig& config) {
+  std::vector<std::string> names;
+  if (config.debug) return names;
+  if (config.wandb.enabled && variable("WANDB_MODE") != "disabled") names.emplace_back("wandb");
+  if (uses_mlflow(config)) names.emplace_back("mlflow");
+  if (config.trackio.enabled) names.emplace_back("trackio");
+  if (config.swanlab.enabled) names.emplace_back("swanlab");
+  return names;
 }
 
 track::Row row_of(const Metrics& metrics) {
-  return {static_cast<std::int64_t>(value_of(metrics, kStepName)), is_evaluation(metrics), metrics};
+  return {static_cast<std::int64_t>(value_of(metrics, kStepName)), metrics};
 }
 
 // Drops all but the first `size` bytes by writing a new file, so that another process following the old file
@@ -112,7 +129,12 @@ fs::path new_run_folder(const config::RunConfig& config) {
   return fmt::format("{}_{}", run_stem(config).string(), time);
 }
 
-void check_trackers(const config::RunConfig& config) { mlflow_of(config); }
+void check_trackers(const config::RunConfig& config) {
+  if (config.debug || !config.mlflow.tracking_uri) return;
+  const std::string problem =
+      track::problem_of_mlflow_uri("mlflow.tracking_uri", *config.mlflow.tracking_uri);
+  if (!problem.empty()) throw UserError(problem);
+}
 
 RunFolder::RunFolder(FolderClaim claim, const RunState& run_state)
     : path_(claim.path()),
@@ -137,23 +159,34 @@ RunFolder::RunFolder(FolderClaim claim, const RunState& run_state)
   log_.emplace(path_ / "log.txt");
 }
 
-void RunFolder::start_trackers(const config::RunConfig& config, std::string config_json) {
-  track::Settings settings{.folder = path_,
-                           .config = std::move(config_json),
-                           .tensorboard = config.tensorboard,
-                           .examples = examples_,
-                           .evaluated = evaluated_};
-  const char* const mode = std::getenv("WANDB_MODE");
-  const bool disabled = mode && std::string_view(mode) == "disabled";
-  if (config.wandb.enabled && !config.debug && !disabled)  // as in the original
-    settings.wandb = {config.exp_name, config.wandb.project, config.wandb.entity};
-  settings.mlflow = mlflow_of(config);
-  const auto history = [this](std::int64_t first, const std::function<void(const track::Row&)>& use) {
-    replay(first, [&](const Metrics& metrics) {
-      if (!std::isnan(value_of(metrics, kStepName))) use(row_of(metrics));
-    });
-  };
-  trackers_ = track::Trackers(settings, history);
+void RunFolder::start_trackers(const config::RunConfig& config, const std::string& config_json) {
+  if (examples_ == 0) track::forget_sent(path_);
+  if (config.tensorboard)
+    tensorboard_.emplace(track::TensorBoard::Settings{path_, config_json, examples_, evaluated_},
+                         [this](std::int64_t first, const std::function<void(const track::Row&)>& use) {
+                           replay(first, [&](const Metrics& metrics) {
+                             if (!std::isnan(value_of(metrics, kStepName))) use(row_of(metrics));
+                           });
+                         });
+  std::vector<std::string> packages = packages_of(config);
+  // Other programs use this variable too, so a mistake in it does not stop a run.
+  const std::string problem =
+      config.mlflow.tracking_uri
+          ? ""
+          : track::problem_of_mlflow_uri("MLFLOW_TRACKING_URI", variable("MLFLOW_TRACKING_URI"));
+  if (!problem.empty() && std::erase(packages, "mlflow") > 0)
+    notes_.push_back(fmt::format("warning: nothing is sent to MLflow: {}", problem));
+  senders_.emplace(path_, config_json, packages);
+}
+
+void RunFolder::finish_trackers() {
+  if (senders_) senders_->finish();
+}
+
+std::vector<std::string> RunFolder::tracker_notes() {
+  std::vector<std::string> notes = std::exchange(notes_, {});
+  if (senders_) std::ranges::move(senders_->notes(), std::back_inserter(notes));
+  return notes;
 }
 
 bool RunFolder::log(const std::string& line) {
@@ -163,7 +196,7 @@ bool RunFolder::log(const std::string& line) {
 
 bool RunFolder::add_metrics(const Metrics& metrics) {
   if (!writes_) return true;
-  const bool tracked = trackers_.add(row_of(metrics));
+  const bool tracked = !tensorboard_ || tensorboard_->add(row_of(metrics));
   return metrics_->append(to_json_line(metrics) + "\n") && tracked;
 }
 
@@ -188,7 +221,8 @@ bool RunFolder::write_examples(std::span<const train::ExampleBatch> evaluation,
 
 bool RunFolder::write_records(std::int64_t examples, std::span<const train::Record> records, double beta) {
   if (!writes_) return true;
-  const bool tracked = trackers_.add_histograms(examples, distributions_of(records, beta));
+  const bool tracked =
+      !tensorboard_ || tensorboard_->add_histograms(examples, distributions_of(records, beta));
   std::string lines;
   for (const train::Record& record : records) {
     ordered_json line = {{"example", record.example},
@@ -207,7 +241,7 @@ bool RunFolder::write_records(std::int64_t examples, std::span<const train::Reco
 bool RunFolder::write_samples(std::int64_t examples, std::span<const Sample> policy,
                               std::span<const Sample> reference) {
   if (!writes_) return true;
-  const bool tracked = trackers_.add_samples(examples, sample_texts(policy, reference));
+  const bool tracked = !tensorboard_ || tensorboard_->add_samples(examples, sample_texts(policy, reference));
   std::string lines;
   for (const std::string& line : to_json_lines(policy, reference)) lines += line + "\n";
   return try_to_write(path_ / "samples" / fmt::format("step-{}.jsonl", examples), lines) && tracked;
@@ -221,12 +255,7 @@ std::string RunFolder::write_report() try {
 }
 
 bool RunFolder::flush() {
-  const bool tracked = trackers_.flush();
-  return (!writes_ || metrics_->append("")) && tracked;
-}
-
-bool RunFolder::finish(int exit_status) {
-  const bool tracked = trackers_.finish(exit_status);
+  const bool tracked = !tensorboard_ || tensorboard_->flush();
   return (!writes_ || metrics_->append("")) && tracked;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/open_file.h"
 #include "base/run_lock.h"
@@ -14,7 +15,8 @@
 #include "run/samples.h"
 #include "run/state_files.h"
 #include "track/append_file.h"
-#include "track/trackers.h"
+#include "track/senders.h"
+#include "track/tensorboard.h"
 #include "train/records.h"
 
 namespace dpo::run {
@@ -24,13 +26,13 @@ namespace dpo::run {
 std::filesystem::path new_run_folder(const config::RunConfig& config);
 std::filesystem::path run_stem(const config::RunConfig& config);
 
-// Throws a UserError if the keys or the environment name a tracker that cannot be used.
+// Throws a UserError if the keys name a tracker that cannot be used.
 void check_trackers(const config::RunConfig& config);
 
 // Writes the files of a run other than checkpoints: log.txt, metrics.jsonl, eval_examples.jsonl,
-// eval/step-N.jsonl, samples/step-N.jsonl, report.html, and the files of trackers. Lines are flushed at once,
-// so readers see whole lines. A failed write, such as on a full disk, does not stop a run: the functions
-// return false.
+// eval/step-N.jsonl, samples/step-N.jsonl, report.html, and the files of TensorBoard. Lines are flushed at
+// once, so readers see whole lines. A failed write, such as on a full disk, does not stop a run: the
+// functions return false.
 class RunFolder {
  public:
   // Starts the run. A resumed run drops the metrics after its checkpoint, since they will be measured again.
@@ -39,9 +41,14 @@ class RunFolder {
   // Returns a folder for ranks that do not write it: all functions do nothing.
   static RunFolder written_elsewhere(std::filesystem::path path) { return RunFolder(std::move(path)); }
 
-  // Sends everything written from now on to TensorBoard, W&B and MLflow too, as the keys request.
-  // `config_json` is the configuration that they show.
-  void start_trackers(const config::RunConfig& config, std::string config_json);
+  // Writes everything from now on for TensorBoard too, and starts the programs that send the run to other
+  // trackers, as the keys request. `config_json` is the configuration that they show. Must be called after
+  // the log tells that the run begins.
+  void start_trackers(const config::RunConfig& config, const std::string& config_json);
+  // Waits until the trackers have everything, for a limited time. Must be called after the log tells how the
+  // run has ended.
+  void finish_trackers();
+  std::vector<std::string> tracker_notes();  // for the user, each returned once
 
   // Sets the function that writes report.html. Without it there is no report.
   void use_report(std::function<void(const std::filesystem::path& run)> write) { report_ = std::move(write); }
@@ -56,10 +63,8 @@ class RunFolder {
   bool write_records(std::int64_t examples, std::span<const train::Record> records, double beta);
   bool write_samples(std::int64_t examples, std::span<const Sample> policy,
                      std::span<const Sample> reference);
-  std::string write_report();    // from the files so far; returns why it failed, or ""
-  bool flush();                  // must be called before a checkpoint is saved
-  bool finish(int exit_status);  // called at the end of this process
-  std::vector<std::string> tracker_notes() { return trackers_.notes(); }  // for the user, each returned once
+  std::string write_report();  // from the files so far; returns why it failed, or ""
+  bool flush();                // must be called before a checkpoint is saved, and at the end
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)), writes_(false) {}
@@ -70,7 +75,9 @@ class RunFolder {
   std::int64_t examples_ = 0, evaluated_ = -1;  // of the checkpoint being resumed
   std::optional<track::AppendFile> metrics_;
   std::optional<LineFile> log_;
-  track::Trackers trackers_;
+  std::optional<track::TensorBoard> tensorboard_;
+  std::optional<track::Senders> senders_;
+  std::vector<std::string> notes_;
   std::function<void(const std::filesystem::path&)> report_;
 };
 

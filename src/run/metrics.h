@@ -9,7 +9,7 @@
 #include "base/number_line.h"
 #include "loss/loss.h"
 #include "run/state_files.h"
-#include "track/trackers.h"
+#include "track/tensorboard.h"
 #include "train/records.h"
 
 namespace dpo::run {
@@ -29,7 +29,7 @@ using Metrics = NamedNumbers;
 Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
                    const std::string& stage);
 
-// Returns the rewards and response lengths of an evaluation, which trackers show as histograms.
+// Returns the rewards and response lengths of an evaluation, which TensorBoard shows as histograms.
 std::vector<track::Distribution> distributions_of(std::span<const train::Record> records, double beta);
 
 // Returns the value of a name, or NaN if it is missing.

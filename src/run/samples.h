@@ -13,7 +13,7 @@
 #include "model/generate.h"
 #include "plan/timing.h"
 #include "text/tokenizer.h"
-#include "track/trackers.h"
+#include "track/tensorboard.h"
 #include "train/records.h"
 
 namespace dpo::run {

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/memory_file.h"
 #include "base/utf8.h"
 
 namespace dpo::serve {
@@ -24,31 +25,6 @@ namespace {
 [[noreturn]] void cannot_start(const std::string& program) {
   throw UserError(fmt::format("cannot start {}: {}", program, std::strerror(errno)));
 }
-
-// Holds a text in an anonymous file in memory.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view text) : number_(::memfd_create("input", MFD_CLOEXEC)) {
-    while (number_ >= 0 && !text.empty()) {
-      const ssize_t count = ::write(number_, text.data(), text.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      text.remove_prefix(static_cast<std::size_t>(count));
-    }
-    if (number_ >= 0 && text.empty() && ::lseek(number_, 0, SEEK_SET) == 0) return;
-    const int reason = errno;
-    if (number_ >= 0) ::close(number_);
-    throw UserError(fmt::format("cannot pass the prompt on: {}", std::strerror(reason)));
-  }
-  ~MemoryFile() { ::close(number_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 // Only plain system calls are allowed between fork and exec in a process with threads.
 [[noreturn]] void become(const char* program, char* const* arguments, int input, int output, int errors) {
@@ -88,7 +64,7 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   process_ = ::fork();
-  if (process_ == 0) become(program.c_str(), argv.data(), given.number(), ends[1], errors_);
+  if (process_ == 0) become(program.c_str(), argv.data(), given.descriptor(), ends[1], errors_);
   ::close(ends[1]);
   if (process_ > 0) return;
   ::close(output_);

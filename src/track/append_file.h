@@ -22,9 +22,6 @@ class AppendFile {
   // Returns true if all records so far are in the file.
   bool append(std::string_view record);
 
-  const std::filesystem::path& path() const { return path_; }
-  std::uint64_t size() const { return written_ + unwritten_.size(); }  // bytes, once all records are written
-  std::uint64_t written() const { return written_; }                   // bytes of whole records
   bool is_written() const { return descriptor_ >= 0 && unwritten_.empty(); }
 
  private:
@@ -35,7 +32,7 @@ class AppendFile {
 
   std::filesystem::path path_;
   std::string unwritten_;
-  std::uint64_t written_ = 0;
+  std::uint64_t written_ = 0;  // bytes of whole records
   bool is_new_ = true;
   int descriptor_ = -1;  // -1 until the contents are written
 };

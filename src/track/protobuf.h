@@ -1,4 +1,4 @@
-// Encodes and decodes protocol buffers without their library. The trackers need few messages, which are
+// Encodes and decodes protocol buffers without their library. TensorBoard needs few messages, which are
 // written field by field.
 #pragma once
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string_view>
@@ -12,8 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/utf8.h"
-#include "track/append_file.h"
-#include "track/clock.h"
 #include "track/framing.h"
 #include "track/histogram.h"
 #include "track/protobuf.h"
@@ -36,6 +35,10 @@ constexpr int kValue = 1;
 }
 namespace value {
 constexpr int kTag = 1, kSimpleValue = 2, kHistogram = 5, kTensor = 8, kMetadata = 9;
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::string make_event(std::int64_t step, const Message& values) {
@@ -156,63 +159,67 @@ std::string file_name(const std::vector<fs::path>& files) {
   return fmt::format("{}{:010}.{}.{}.0{}", kPrefix, time, host.data(), ::getpid(), kSuffix);
 }
 
-class TensorBoard : public Tracker {
- public:
-  // `first` is the step of the first row that no file has. The next row may repeat values of the last one.
-  TensorBoard(const fs::path& path, std::string contents, const History& history, std::int64_t first,
-              std::int64_t examples)
-      : file_(path, std::move(contents)) {
-    if (!history) return;
-    history(std::min(first, examples), [&](const Row& row) {
-      if (row.step >= first)
-        add(row);
-      else
-        last_ = row;
-    });
-  }
+fs::path folder_of(const TensorBoard::Settings& settings) { return settings.run / "tensorboard"; }
 
-  bool add(const Row& row) override {
-    const Row fresh = without_repeated(row, last_);
-    last_ = row;
-    return file_.append(tf_record(scalar_event(fresh)));
-  }
+// Returns the first step that this process logs. An evaluation at the checkpoint's step may come after the
+// checkpoint.
+std::int64_t start_of(const TensorBoard::Settings& settings) {
+  return settings.examples + (settings.evaluated == settings.examples ? 1 : 0);
+}
 
-  bool add_histograms(std::int64_t step, std::span<const Distribution> distributions) override {
-    Message values;
-    for (const Distribution& distribution : distributions)
-      values.text(summary::kValue, histogram_value(distribution));
-    return file_.append(tf_record(make_event(step, values)));
-  }
-
-  bool add_samples(std::int64_t step, std::span<const SampleText> samples) override {
-    Message values;
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      values.text(summary::kValue, text_value(fmt::format("samples/{}", i + 1), sample_text(samples[i])));
-    return file_.append(tf_record(make_event(step, values)));
-  }
-
-  bool flush() override { return file_.append(""); }
-  bool finish(int) override { return flush(); }
-
- private:
-  AppendFile file_;
-  Row last_{.step = -1};
-};
+// Returns `row` without the values that `before` has logged at the same step: an evaluation repeats the
+// counters of the update before it.
+Row without_repeated(Row row, const Row& before) {
+  if (row.step != before.step) return row;
+  const auto is_repeated = [&](const auto& value) {
+    return std::ranges::any_of(before.values, [&](const auto& other) { return other.first == value.first; });
+  };
+  std::erase_if(row.values, is_repeated);
+  return row;
+}
 
 }  // namespace
 
+TensorBoard::TensorBoard(const Settings& settings, const History& history)
+    : TensorBoard(settings, history, event_files(folder_of(settings))) {}
+
 // A resumed run gets a new file, and the others stay unchanged. TensorBoard follows files that grow, but not
 // files that are replaced.
-std::unique_ptr<Tracker> open_tensorboard(const Settings& settings, const History& history) {
-  const fs::path folder = settings.folder / "tensorboard";
-  const std::vector<fs::path> files = event_files(folder);
-  // An evaluation at the checkpoint's step may come after the checkpoint.
-  const std::int64_t start = settings.examples + (settings.evaluated == settings.examples ? 1 : 0);
-  const std::int64_t first = std::min(last_step(files) + 1, start);  // step of the first row that no file has
-  return std::make_unique<TensorBoard>(folder / file_name(files),
-                                       tf_record(version_event()) + tf_record(restart_event(start)) +
-                                           tf_record(config_event(settings.examples, settings.config)),
-                                       history, first, settings.examples);
+TensorBoard::TensorBoard(const Settings& settings, const History& history, const std::vector<fs::path>& files)
+    : file_(folder_of(settings) / file_name(files),
+            tf_record(version_event()) + tf_record(restart_event(start_of(settings))) +
+                tf_record(config_event(settings.examples, settings.config))) {
+  if (!history) return;
+  const std::int64_t first =
+      std::min(last_step(files) + 1, start_of(settings));  // no file has it or later rows
+  history(std::min(first, settings.examples), [&](const Row& row) {
+    if (row.step >= first)
+      add(row);
+    else
+      last_ = row;
+  });
 }
+
+bool TensorBoard::add(const Row& row) {
+  const Row fresh = without_repeated(row, last_);
+  last_ = row;
+  return file_.append(tf_record(scalar_event(fresh)));
+}
+
+bool TensorBoard::add_histograms(std::int64_t step, std::span<const Distribution> distributions) {
+  Message values;
+  for (const Distribution& distribution : distributions)
+    values.text(summary::kValue, histogram_value(distribution));
+  return file_.append(tf_record(make_event(step, values)));
+}
+
+bool TensorBoard::add_samples(std::int64_t step, std::span<const SampleText> samples) {
+  Message values;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    values.text(summary::kValue, text_value(fmt::format("samples/{}", i + 1), sample_text(samples[i])));
+  return file_.append(tf_record(make_event(step, values)));
+}
+
+bool TensorBoard::flush() { return file_.append(""); }
 
 }  // namespace dpo::track

@@ -1,12 +1,9 @@
-"""MLflow servers for tests: the real one, and one that fails on request."""
+"""MLflow's own server, for tests."""
 
-import http.server
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -55,92 +52,6 @@ class RealServer:
     def stop(self):
         self.process.terminate()
         self.process.communicate()
-
-
-class TestServer(http.server.ThreadingHTTPServer):
-    """Implements the part of the interface that dpo needs, and keeps what it accepts. `fail(path)` may return a status
-    to answer with, or status and code, and may block. `before` is a stopped server, whose address this one takes."""
-
-    allow_reuse_port = True
-
-    def __init__(self, before=None, fail=lambda path: None):
-        self.reserved = before.reserved if before else self.reserve()
-        super().__init__(self.reserved.getsockname(), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.fail = fail
-        self.connections = []
-        self.runs, self.metrics, self.params, self.statuses, self.uploads, self.authorization = [], [], {}, [], {}, []
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
-        self.thread.start()
-
-    @staticmethod
-    def reserve():
-        """Returns a socket that never listens. It keeps other processes from taking its port while the server is
-        down."""
-        reserved = socket.socket()
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        reserved.bind(("127.0.0.1", 0))
-        return reserved
-
-    def handle_error(self, *_):
-        pass  # the other side may close a connection at any time
-
-    def stop(self):
-        self.shutdown()
-        self.server_close()
-        for connection in self.connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # closed already
-
-    def answer(self, path, sent):
-        if path.startswith("experiments/get-by-name"):
-            return {"experiment": {"experiment_id": "5"}}
-        if path == "runs/search":
-            return {"runs": self.runs} if self.runs else {}
-        if path == "runs/create":
-            self.runs.append({"info": {"run_id": f"run{len(self.runs)}", "artifact_uri": "mlflow-artifacts:/5 #/run"}})
-            return {"run": self.runs[-1]}
-        if path == "runs/log-batch":
-            self.metrics += [(metric["step"], metric["key"], metric["value"]) for metric in sent.get("metrics", [])]
-            self.params |= {param["key"]: param["value"] for param in sent.get("params", [])}
-        if path == "runs/update":
-            self.statuses.append(sent["status"])
-        return {}
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def setup(self):
-        self.server.connections.append(self.request)
-        super().setup()
-
-    def log_message(self, *_):
-        pass
-
-    def reply(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.server.authorization.append(self.headers.get("Authorization"))
-        path = self.path.removeprefix(API)
-        status = self.server.fail(path)
-        if status:
-            status, code = status if isinstance(status, tuple) else (status, "SOME_ERROR")
-            answer = {"error_code": code, "message": "as the test asked"}
-        elif self.command == "PUT":
-            self.server.uploads[self.path] = body
-            answer = {}
-        else:
-            answer = self.server.answer(path, json.loads(body or "{}"))
-        text = json.dumps(answer).encode()
-        self.send_response(status or 200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_GET = do_POST = do_PUT = reply
 
 
 def serve():
