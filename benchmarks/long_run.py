@@ -1,7 +1,7 @@
 """Measures `dpo serve`, `dpo report` and resuming for a run of UPDATES logged updates (default 800000).
 
 A run of a tiny model is stopped after a few updates. Its files are then changed as if it had logged UPDATES updates and
-400 evaluations, including a checkpoint. It is resumed twice: first with trackers, which get the whole history, then as
+400 evaluations, including a checkpoint. It is resumed twice: first with TensorBoard, which gets the whole history, then as
 usual. Prints seconds and peak memory of each, and of the pages.
 
 Usage: ./run benchmark long_run, or: DPO_PROGRAM=build/dpo python3 benchmarks/long_run.py [UPDATES]
@@ -26,7 +26,8 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 from tiny_run import PROGRAM, STOPPED, TinyRuns, make_data  # noqa: E402
 
 BATCH, EVALUATIONS, PAIRS = 4, 400, 64
-NO_TRACKERS = ("wandb.enabled=false", "tensorboard=false")
+NO_TRACKERS = ("tensorboard=false",)
+os.environ["WANDB_MODE"] = "disabled"
 NAMES = ("rewards_{}/chosen", "rewards_{}/rejected", "rewards_{}/accuracies", "rewards_{}/margins", "logps_{}/chosen",
          "logps_{}/rejected", "tokens_{}/chosen", "tokens_{}/rejected", "kl_{}/chosen", "kl_{}/rejected", "kl_{}/per_token")
 TRAINING = ("examples_per_second", "tokens_per_second", "mfu", "peak_memory_gib", "grad_norm", "learning_rate")
@@ -141,9 +142,9 @@ class LongRun(TinyRuns):
         measured("dpo report", [PROGRAM, "report", run])
         move_checkpoint(run, updates)
         command = [word for word in command if word not in NO_TRACKERS] + [f"resume={run}"]
-        measured("resuming, trackers get the whole history", command)
-        measured("resuming", command)
-        measured("resuming without trackers", [*command, *NO_TRACKERS])
+        measured("resuming, TensorBoard gets the whole history", command)
+        measured("resuming, with TensorBoard", command)
+        measured("resuming without TensorBoard", [*command, *NO_TRACKERS])
 
 
 def main():

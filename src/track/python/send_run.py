@@ -98,7 +98,10 @@ class Run:
         step, metrics = None, {}
         self.metrics.seek(self.complete)
         for line in whole_lines(self.metrics):
-            row = json.loads(line)
+            try:
+                row = json.loads(line)
+            except ValueError:  # damaged by a crash
+                continue
             if row["counters/examples"] != step:
                 if metrics and step > after:
                     yield step, metrics
