@@ -27,7 +27,6 @@ from tiny_run import PROGRAM, STOPPED, TinyRuns, make_data  # noqa: E402
 
 BATCH, EVALUATIONS, PAIRS = 4, 400, 64
 NO_TRACKERS = ("tensorboard=false",)
-os.environ["WANDB_MODE"] = "disabled"
 NAMES = ("rewards_{}/chosen", "rewards_{}/rejected", "rewards_{}/accuracies", "rewards_{}/margins", "logps_{}/chosen",
          "logps_{}/rejected", "tokens_{}/chosen", "tokens_{}/rejected", "kl_{}/chosen", "kl_{}/rejected", "kl_{}/per_token")
 TRAINING = ("examples_per_second", "tokens_per_second", "mfu", "peak_memory_gib", "grad_norm", "learning_rate")

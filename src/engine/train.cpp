@@ -22,6 +22,7 @@
 #include "commands/fetch.h"
 #include "commands/modern_keys.h"
 #include "commands/report.h"
+#include "commands/run_facts.h"
 #include "commands/run_keys.h"
 #include "config/print.h"
 #include "config/same_on_ranks.h"

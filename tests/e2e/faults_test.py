@@ -105,7 +105,7 @@ class Faults(TinyRuns):
         found = {}
         for at, (what, path) in enumerate(changes, 1):
             name = re.sub(r"\.tmp\.\w{6}\b|\.\w{6}\.tmp$", ".tmp", str(Path(path).relative_to(run)))
-            name = re.sub(r"^(tensorboard|wandb|\.start).*", r"\1", re.sub(r"step-\d+", "step-N", name))
+            name = re.sub(r"^(tensorboard|\.start).*", r"\1", re.sub(r"step-\d+", "step-N", name))
             if what != "sync":  # a signal in a sync equals one before the next change
                 found.setdefault(f"{what} {name}", at)
         return found

@@ -92,7 +92,7 @@ class Folders(TinyRuns):
 
     def test_a_run_that_was_killed_while_it_started_is_started_again(self):
         run = self.run_of("early")
-        for path in [*run.glob("step-*"), run / "tensorboard", run / "wandb", run / "eval", run / "samples"]:
+        for path in [*run.glob("step-*"), run / "tensorboard", run / "eval", run / "samples"]:
             shutil.rmtree(path, ignore_errors=True)
         (run / "LATEST").unlink()
         (run / "metrics.jsonl").write_text("")

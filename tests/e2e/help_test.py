@@ -122,8 +122,7 @@ class Help(TinyRuns):
         self.assertIn(f"files of the run:\n  checkpoint   {run}/LATEST\n  report       {run}/report.html\n"
                       f"  metrics      {run}/metrics.jsonl\n  log          {run}/log.txt\n  samples      {run}/samples\n"
                       f"  evaluations  {run}/eval\n"
-                      f"try: dpo sample {run}/LATEST\ncurves: tensorboard --logdir {run}/tensorboard\n"
-                      f"upload to Weights & Biases: wandb sync {run}/wandb/offline-run-", done.stderr)
+                      f"try: dpo sample {run}/LATEST\ncurves: tensorboard --logdir {run}/tensorboard\n", done.stderr)
         self.assertEqual(done.stdout, f"{run}/LATEST\n")
         self.assertEqual(dpo("sample", f"{run}/LATEST", "--max-new-tokens", 2, cwd=self.folder, input="\u0100\n").returncode, 0)
         self.check(dpo(*resumed, cwd=self.folder))

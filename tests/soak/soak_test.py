@@ -218,9 +218,9 @@ class Disturbed(Soak):
     @staticmethod
     def names(run):
         """Returns the names in a run folder, but for checkpoints (a signal makes them at other steps) and the files of
-        trackers, whose names have the time."""
+        TensorBoard, whose names have the time."""
         names = {str(path.relative_to(run)) for path in run.rglob("*")}
-        return {name for name in names if not name.startswith(("step-", "tensorboard/", "wandb/")) or ".tmp" in name}
+        return {name for name in names if not name.startswith(("step-", "tensorboard/")) or ".tmp" in name}
 
 
 if __name__ == "__main__":
