@@ -17,6 +17,7 @@ from pathlib import Path
 PROGRAM = os.environ["DPO_PROGRAM"]
 FAULTS = os.environ.get("DPO_FAULTS")  # the library of faults.cpp; absent without LibTorch
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
+os.environ.setdefault("WANDB_MODE", "disabled")  # keeps these runs out of the user's project
 HANGS = 900  # seconds; no step of a test takes this long, also on a machine that is many times slower
 EXAMPLES = 1600
 ENDLESS = ("n_epochs=2000", "n_examples=720000", "eval_every=360000")  # more than any machine finishes before a test acts
