@@ -46,22 +46,22 @@ const std::string kTemplates[] = {
     "{% for message in messages %}{{ '<|' + message.role + '|>\\n' }}{{ message['content'] | trim }}{% if "
     "not loop.last %}\n"
     "{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
-    "{%- macro m(a, b=none) -%}{{ a|string }}{{ caller(1) if caller }}{{ kwargs }}{%- endmacro -%}{{ m(1, "
+    "{%- macro m(a, b=none) -%}{{ a|string }}{{ caller(1) if caller }}{{ b }}{%- endmacro -%}{{ m(1, "
     "b=2) }}{% call(x) m(3) %}{{ x }}{% endcall %}",
     "{% set ns = namespace(a=[], i=0) %}{% for t in tools %}{% set ns.a = ns.a + [t|tojson(indent=2)] %}{% "
     "set ns.i = ns.i + 1 %}{% endfor %}{{ ns.a|join('\\n') }}{{ ns }}",
-    "{% for k, v in messages[2].tool_calls[0].function.arguments.items() if v is not none recursive %}{{ "
-    "loop.index }}{{ loop.cycle(1, 2) }}{{ k ~ v }}{% else %}x{% endfor %}",
-    "{% filter upper %}{% with a = 1, b = a %}{{ a }}{{ b }}{% endwith %}{% endfilter %}{% set x | "
+    "{% for k, v in messages[2].tool_calls[0].function.arguments.items() if v is not none %}{{ "
+    "loop.index }}{{ loop.nextitem }}{{ k ~ v }}{% else %}x{% endfor %}",
+    "{% filter upper %}{{ ('<'|safe) + messages[1].content }}{% endfilter %}{% set x | "
     "replace('a', 'b') %}abc{% endset %}{{ x }}",
-    "{{ '%05.2f|%-5s|%r' % (n, 'a', [1]) }}{{ '{0:>{1}}|{x[0]!r:^9}'.format(1, 5, x=['é']) }}{{ "
+    "{{ '%05.2f|%-5s|%r' % (n, 'a', [1]) }}{{ '{0:>5}|{x:^9}|{0:.2%}'.format(1, x='é') }}{{ "
     "messages|map(attribute='role')|unique|sort|list }}",
     "{% generation %}{{ messages[1].content[::-1].split('i', 1) }}{% endgeneration %}{% raw %}{{ x }}{% "
     "endraw %}{# c #}",
     "{% for i in range(n) %}{% if i is odd %}{% continue %}{% elif i > 1 %}{% break %}{% endif %}{{ i }}{% "
-    "endfor %}{{ messages|groupby('role')|list }}",
-    "{{ (messages|selectattr('content', 'string')|list|length) * 2 ** 3 // -2 % 5 }}{{ "
-    "'aXb'|title|center(9)|indent(2, true)|truncate(5, true) }}",
+    "endfor %}{{ messages|sort(attribute='role')|list }}",
+    "{{ (messages|selectattr('content', 'string')|list|length) * 3 // -2 % 5 }}{{ "
+    "'aXb'|title|indent(2, true)|replace('X', 'é') }}",
 };
 
 const std::string kTokens[] = {"{{",
@@ -101,9 +101,9 @@ const std::string kTokens[] = {"{{",
                                "endif",
                                "endmacro",
                                "endcall",
-                               " recursive ",
+
                                "loop",
-                               "loop(",
+
                                "caller()",
                                "namespace(",
                                "messages",
@@ -117,10 +117,9 @@ const std::string kTokens[] = {"{{",
                                "|sort",
                                "|join",
                                "|length",
-                               "|batch(2)",
-                               "|slice(3)",
+
                                "|unique",
-                               "|groupby(0)",
+
                                "'x' * 99999999",
                                "1e308",
                                "9223372036854775807",
@@ -133,26 +132,26 @@ const std::string kTokens[] = {"{{",
                                "{{ '%1000000000d' % 1 }}",
                                "{{ '%.2000000f' % 1 }}",
                                "{{ '{:>2000000}'.format(1) }}",
-                               "{{ '{:0=1000000,}'.format(1) }}",
-                               "|center(2000000)",
+
                                "|indent(999999)",
                                "|tojson(indent=999999)",
-                               "|batch(99999999999999999, 1)|list",
-                               ".zfill(2000000)",
-                               ".expandtabs(2000000)",
+
                                ".join(messages|map(attribute='role'))",
                                "é",
                                "😀",
                                "\xFF",
                                "\n",
                                "self",
-                               "varargs",
+
                                "kwargs",
+                               "|safe",
+                               "loop.",
+                               "{{ '{:01000000}'.format(1) }}",
+                               "%(role)s",
                                "raise_exception('a')",
                                "{% break %}",
                                "dict(",
-                               "cycler(1)",
-                               ".next()",
+
                                ".format(",
                                ".split(",
                                ".items()",

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from chat_conversations import conversations
 from chat_reference import difference, dpo_lines, reference_texts, stay_at_noon
-from chat_templates import FOLDER_CASES, check_generation_marks, check_small_templates
+from chat_templates import FOLDER_CASES, check_characters, check_generation_marks, check_names, check_small_templates
 
 ALL = "DPO_TEST_ALL" in os.environ
 COUNT = 400 if ALL else 200
@@ -84,6 +84,8 @@ def main():
     stay_at_noon()
     check_folders()
     check_generation_marks()
+    check_names()
+    check_characters()
     failures = check_small_templates(SMALL_TEMPLATES, seed=int(os.environ.get("DPO_TEST_SEED", "1")))
     folder = folder_of_templates()
     if not folder.is_dir():

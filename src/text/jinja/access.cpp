@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -9,11 +8,12 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/objects.h"
 #include "text/jinja/python.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
 
-// Iterates over items by position: lists, tuples, ranges, views of dicts, the keys of a dict.
+// Iterates over items by position: lists, tuples, views of dicts, the keys of a dict.
 class ItemsIterator : public Iterator {
  public:
   explicit ItemsIterator(const Value& value) : Iterator(value.depth()), value_(value) {}
@@ -27,11 +27,6 @@ class ItemsIterator : public Iterator {
     if (value_.is_dict()) {
       if (at_ >= value_.dict().size()) return false;
       item = value_.dict().entries()[at_++].first;
-      return true;
-    }
-    if (const auto* range = object_as<RangeObject>(value_)) {
-      if (at_ >= range->size()) return false;
-      item = range->at(at_++);
       return true;
     }
     const auto* view = object_as<DictView>(value_);
@@ -75,25 +70,9 @@ Value unsafe_member(const Value& value, const std::string& name) {
       {fmt::format("access to attribute '{}' of '{}' object is unsafe", name, type_name(value)), "", name});
 }
 
-// Returns whether the name is one of Python's own attributes, which hide dict keys of the same name.
-bool is_python_attribute(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "__class__",    "__contains__",     "__delattr__",       "__delitem__",      "__dir__",
-      "__doc__",      "__eq__",           "__format__",        "__ge__",           "__getitem__",
-      "__getstate__", "__gt__",           "__hash__",          "__init__",         "__ior__",
-      "__iter__",     "__le__",           "__len__",           "__lt__",           "__ne__",
-      "__new__",      "__or__",           "__reduce__",        "__reduce_ex__",    "__repr__",
-      "__reversed__", "__ror__",          "__setattr__",       "__setitem__",      "__sizeof__",
-      "__str__",      "__getattribute__", "__init_subclass__", "__subclasshook__", "__class_getitem__"};
-  return names.contains(name);
-}
-
-bool is_number_attribute(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator",
-      "from_bytes",       "fromhex",   "hex",        "imag",      "is_integer",
-      "numerator",        "real",      "to_bytes"};
-  return names.contains(name);
+// Returns whether a name is like those of Python's own attributes, which the sandbox hides.
+bool is_python_attribute(std::string_view name) {
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
 }
 
 std::optional<Value> find_object_attribute(const Value& value, const std::string& name) {
@@ -102,22 +81,14 @@ std::optional<Value> find_object_attribute(const Value& value, const std::string
     return found ? std::optional<Value>(*found) : std::nullopt;
   }
   if (auto* object = object_as<WithAttributes>(value)) return object->attribute(name);
-  if (const auto* range = object_as<RangeObject>(value)) {
-    if (name == "start") return range->start;
-    if (name == "stop") return range->stop;
-    if (name == "step") return range->step;
-    return find_range_method(value, name);
-  }
   return std::nullopt;
 }
 
 // Returns the attribute as the sandbox shows it to a template, or nullopt if there is none.
 std::optional<Value> visible_attribute(const Value& value, const std::string& name) {
-  if (name.starts_with("__") && is_python_attribute(name) && !object_as<Namespace>(value))
-    return unsafe_member(value, name);
-  std::optional<Value> found = find_attribute(value, name);
-  if (found && (name.starts_with('_') || changes_object(value, name))) return unsafe_member(value, name);
-  return found;
+  if (is_python_attribute(name) && !object_as<Namespace>(value)) return unsafe_member(value, name);
+  if (changes_object(value, name)) return unsafe_member(value, name);
+  return find_attribute(value, name);
 }
 
 const Value* element(const Values& items, std::int64_t index) {
@@ -152,22 +123,34 @@ std::optional<Value> plain_item(const Value& value, const Value& key) {
     const Value* found = element(value.items(), *index);
     return found ? std::optional<Value>(*found) : std::nullopt;
   }
-  if (const auto* range = object_as<RangeObject>(value)) {
-    const auto size = static_cast<std::int64_t>(range->size());
-    const std::int64_t at = *index < 0 ? *index + size : *index;
-    if (at >= 0 && at < size) return range->at(static_cast<std::size_t>(at));
-  }
   return std::nullopt;
 }
 
-Value slice_of_range(const RangeObject& range, const SliceRange& part) {
-  std::int64_t first = 0, last = 0, by = 0;
-  if (__builtin_mul_overflow(part.start, range.step, &first) ||
-      __builtin_add_overflow(first, range.start, &first) ||
-      __builtin_mul_overflow(part.stop, range.step, &last) ||
-      __builtin_add_overflow(last, range.start, &last) || __builtin_mul_overflow(part.step, range.step, &by))
-    throw Failure("the range is too large");
-  return Value(std::shared_ptr<Object>(std::make_shared<RangeObject>(first, last, by)));
+// The indices of value[start:stop:step], all within the value.
+struct SliceRange {
+  std::int64_t start, stop, step;
+  std::size_t count;
+  std::size_t at(std::size_t i) const {
+    return static_cast<std::size_t>(start + static_cast<std::int64_t>(i) * step);
+  }
+};
+
+SliceRange slice_range(std::size_t size, const Value& start, const Value& stop, const Value& step) {
+  const auto part = [](const Value& value, std::int64_t fallback) {
+    if (value.is_none()) return fallback;
+    if (const auto index = as_index(value)) return *index;
+    throw Failure("slice indices must be integers or None or have an __index__ method");
+  };
+  const std::int64_t by = std::max(part(step, 1), -INT64_MAX);
+  if (by == 0) throw Failure("slice step cannot be zero");
+  const auto length = static_cast<std::int64_t>(size);
+  const std::int64_t low = by < 0 ? -1 : 0, high = by < 0 ? length - 1 : length;
+  const auto clamp = [&](std::int64_t at) { return std::clamp(at < 0 ? at + length : at, low, high); };
+  const std::int64_t first = start.is_none() ? (by < 0 ? high : low) : clamp(part(start, 0));
+  const std::int64_t last = stop.is_none() ? (by < 0 ? low : high) : clamp(part(stop, 0));
+  const std::int64_t distance = by < 0 ? first - last : last - first;
+  const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / (by < 0 ? -by : by) + 1;
+  return {first, last, by, static_cast<std::size_t>(count)};
 }
 
 std::string slice_text(const std::string& text, const SliceRange& range) {
@@ -217,7 +200,7 @@ std::size_t length(const Value& value) {
 
 bool is_iterable(const Value& value) {
   return value.is_string() || value.is_sequence() || value.is_dict() || value.is_undefined() ||
-         object_as<Iterator>(value) || object_as<RangeObject>(value) || object_as<DictView>(value);
+         object_as<Iterator>(value) || object_as<DictView>(value);
 }
 
 std::shared_ptr<Iterator> iterate(const Value& value) {
@@ -249,32 +232,12 @@ std::int64_t need_index(const Value& value, std::string_view what) {
   throw Failure(fmt::format("{}: '{}' object cannot be interpreted as an integer", what, type_name(value)));
 }
 
-SliceRange slice_range(std::size_t size, const Value& start, const Value& stop, const Value& step) {
-  const auto part = [](const Value& value, std::int64_t fallback) {
-    if (value.is_none()) return fallback;
-    if (const auto index = as_index(value)) return *index;
-    throw Failure("slice indices must be integers or None or have an __index__ method");
-  };
-  const std::int64_t by = std::max(part(step, 1), -INT64_MAX);
-  if (by == 0) throw Failure("slice step cannot be zero");
-  const auto length = static_cast<std::int64_t>(size);
-  const std::int64_t low = by < 0 ? -1 : 0, high = by < 0 ? length - 1 : length;
-  const auto clamp = [&](std::int64_t at) { return std::clamp(at < 0 ? at + length : at, low, high); };
-  const std::int64_t first = start.is_none() ? (by < 0 ? high : low) : clamp(part(start, 0));
-  const std::int64_t last = stop.is_none() ? (by < 0 ? low : high) : clamp(part(stop, 0));
-  const std::int64_t distance = by < 0 ? first - last : last - first;
-  const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / (by < 0 ? -by : by) + 1;
-  return {first, last, by, static_cast<std::size_t>(count)};
-}
-
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step) {
   if (value.is_undefined()) refuse_undefined(value);
-  const auto* range = object_as<RangeObject>(value);
-  if (!range && !value.is_string() && !value.is_sequence())
+  if (!value.is_string() && !value.is_sequence())
     throw Failure(fmt::format("'{}' object cannot be sliced", type_name(value)));
   const SliceRange part = slice_range(length(value), start, stop, step);
   if (value.is_string()) return {slice_text(value.string(), part), value.is_markup()};
-  if (range) return slice_of_range(*range, part);
   Values items;
   items.reserve(part.count);
   for (std::size_t i = 0; i < part.count; ++i) items.push_back(value.items()[part.at(i)]);
@@ -291,7 +254,7 @@ std::optional<Value> find_attribute(const Value& value, const std::string& name)
     case Kind::kBool:
     case Kind::kInt:
     case Kind::kFloat:
-      if (is_number_attribute(name)) throw Failure(fmt::format("'{}' of a number is not supported", name));
+      if (is_unsupported("number attribute", name)) throw Failure(unsupported("number attribute", name));
       return std::nullopt;
     case Kind::kObject: return find_object_attribute(value, name);
     default: return std::nullopt;
@@ -302,11 +265,6 @@ Value get_attribute(const Value& value, const std::string& name) {
   if (std::optional<Value> found = visible_attribute(value, name)) return *std::move(found);
   if (value.is_dict())
     if (const Value* found = value.dict().find(std::string_view(name))) return *found;
-  return Value::undefined({"", owner_of(value), name});
-}
-
-Value get_only_attribute(const Value& value, const std::string& name) {
-  if (std::optional<Value> found = visible_attribute(value, name)) return *std::move(found);
   return Value::undefined({"", owner_of(value), name});
 }
 

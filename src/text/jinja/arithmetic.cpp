@@ -9,7 +9,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-constexpr const char* kOperatorText[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+constexpr const char* kOperatorText[] = {"+", "-", "*", "/", "//", "%"};
 
 [[noreturn]] void refuse_operands(const Value& a, Arithmetic operation, const Value& b) {
   if (a.is_undefined()) refuse_undefined(a);
@@ -39,19 +39,6 @@ Quotient divide_integers(std::int64_t a, std::int64_t b) {
   return result;
 }
 
-Value power_of_integers(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) {
-    if (base == 0) throw Failure("0.0 cannot be raised to a negative power");
-    return std::pow(static_cast<double>(base), static_cast<double>(exponent));
-  }
-  std::int64_t result = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) refuse_large_integer();
-    if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) refuse_large_integer();
-  }
-  return result;
-}
-
 Value calculate_integers(std::int64_t a, Arithmetic operation, std::int64_t b) {
   std::int64_t result = 0;
   switch (operation) {
@@ -69,38 +56,8 @@ Value calculate_integers(std::int64_t a, Arithmetic operation, std::int64_t b) {
       return static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b));
     case Arithmetic::kFloorDivide: return divide_integers(a, b).floor;
     case Arithmetic::kModulo: return divide_integers(a, b).remainder;
-    case Arithmetic::kPower: return power_of_integers(a, b);
   }
   return {};
-}
-
-// Computes like CPython's float_divmod, so that the results are equal to the last bit.
-Value divide_floats(double a, double b, bool want_remainder) {
-  if (b == 0) refuse_zero();
-  double remainder = std::fmod(a, b);
-  double quotient = (a - remainder) / b;
-  if (remainder != 0) {
-    if ((b < 0) != (remainder < 0)) {
-      remainder += b;
-      quotient -= 1;
-    }
-  } else {
-    remainder = std::copysign(0.0, b);
-  }
-  if (want_remainder) return remainder;
-  if (quotient == 0) return std::copysign(0.0, a / b);
-  const double floor = std::floor(quotient);
-  return quotient - floor > 0.5 ? floor + 1 : floor;
-}
-
-Value power_of_floats(double base, double exponent) {
-  if (base == 0 && exponent < 0) throw Failure("0.0 cannot be raised to a negative power");
-  if (base < 0 && std::isfinite(base) && std::isfinite(exponent) && exponent != std::floor(exponent))
-    throw Failure("complex numbers are not supported");
-  const double result = std::pow(base, exponent);
-  if (std::isinf(result) && std::isfinite(base) && std::isfinite(exponent))
-    throw Failure("the result of ** is too large");
-  return result;
 }
 
 Value calculate_floats(double a, Arithmetic operation, double b) {
@@ -112,8 +69,7 @@ Value calculate_floats(double a, Arithmetic operation, double b) {
       if (b == 0) refuse_zero();
       return a / b;
     case Arithmetic::kFloorDivide:
-    case Arithmetic::kModulo: return divide_floats(a, b, operation == Arithmetic::kModulo);
-    case Arithmetic::kPower: return power_of_floats(a, b);
+    case Arithmetic::kModulo: throw Failure("the operators // and % are not supported for floats");
   }
   return {};
 }
@@ -148,35 +104,13 @@ Value repeat(const Value& value, std::int64_t times) {
 
 bool is_repeatable(const Value& value) { return value.is_string() || value.is_sequence(); }
 
-std::int64_t round_integer(std::int64_t value, std::int64_t digits) {
-  if (digits >= 0) return value;
-  if (digits < -18) return 0;
-  std::int64_t unit = 1;
-  for (; digits < 0; ++digits) unit *= 10;
-  const Quotient parts = divide_integers(value, unit);
-  const bool up = parts.remainder > unit / 2 || (parts.remainder == unit / 2 && parts.floor % 2 != 0);
-  std::int64_t result = 0;
-  if (__builtin_mul_overflow(parts.floor + (up ? 1 : 0), unit, &result)) refuse_large_integer();
-  return result;
-}
-
-double round_float(double value, std::int64_t digits) {
-  if (!std::isfinite(value) || digits > 322) return value;
-  if (digits < -308) return std::copysign(0.0, value);
-  if (digits < 0) {
-    const double unit = std::pow(10.0, static_cast<double>(-digits));
-    return std::nearbyint(value / unit) * unit;
-  }
-  // The C library rounds the exact value with halves to even, as Python does.
-  const std::string text = format_float(value, {.type = 'f', .precision = static_cast<int>(digits)});
-  return std::strtod(text.c_str(), nullptr);
-}
-
 }  // namespace
 
 Value calculate(const Value& a, Arithmetic operation, const Value& b) {
-  if (a.is_string() && operation == Arithmetic::kModulo)
-    return {percent_format(a.string(), b, a.is_markup()), a.is_markup()};
+  if (a.is_string() && operation == Arithmetic::kModulo) {
+    if (a.is_markup()) throw Failure("% of a text from the filter safe is not supported");
+    return percent_format(a.string(), b);
+  }
   if (a.is_integer() && b.is_integer()) return calculate_integers(a.integer(), operation, b.integer());
   if (a.is_number() && b.is_number()) return calculate_floats(a.number(), operation, b.number());
   if (operation == Arithmetic::kAdd) {
@@ -188,6 +122,23 @@ Value calculate(const Value& a, Arithmetic operation, const Value& b) {
     if (a.is_integer() && is_repeatable(b)) return repeat(b, a.integer());
   }
   refuse_operands(a, operation, b);
+}
+
+Value escape(const Value& value) {
+  if (value.is_markup()) return value;
+  std::string out;
+  for (const char c : str(value)) {
+    charge_text(out.size(), 5);
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '\'': out += "&#39;"; break;
+      case '"': out += "&#34;"; break;
+      default: out += c;
+    }
+  }
+  return {std::move(out), true};
 }
 
 Value negate(const Value& value) {
@@ -202,12 +153,6 @@ Value plus(const Value& value) {
   if (value.is_number()) return value;
   if (value.is_undefined()) refuse_undefined(value);
   throw Failure(fmt::format("bad operand type for unary +: '{}'", type_name(value)));
-}
-
-Value round_number(const Value& value, std::int64_t digits) {
-  if (value.is_integer()) return round_integer(value.integer(), digits);
-  if (value.is_number()) return round_float(value.number(), digits);
-  throw Failure(fmt::format("type {} doesn't define __round__ method", type_name(value)));
 }
 
 }  // namespace dpo::text::jinja

@@ -12,7 +12,7 @@ struct Limits {
   std::uint64_t value = 64ull << 20;   // bytes of one value, or of a text while it is made
   std::uint64_t output = 64ull << 20;  // bytes of rendered text
   std::uint32_t levels = 1500;         // nested evaluation: calls, expressions, values within values
-  std::uint32_t calls = 200;           // nested calls of macros and recursive loops
+  std::uint32_t calls = 200;           // nested calls of macros
 };
 
 // Applies limits to this thread's rendering during its lifetime. Without a Budget nothing is limited.

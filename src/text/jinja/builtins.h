@@ -17,7 +17,7 @@ using Test = bool (*)(Arguments& arguments);
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
 
-// Returns range, dict, cycler, joiner, raise_exception or strftime_now, or nullptr for another name.
+// Returns range, dict, raise_exception or strftime_now, or nullptr for another name.
 // Rendering makes `namespace`, because it owns the namespaces.
 const Value* find_global(std::string_view name);
 

@@ -1,16 +1,18 @@
 #include "text/jinja/characters.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <utf8proc.h>
 
 #include "base/utf8.h"
 #include "text/jinja/budget.h"
-#include "text/jinja/unicode_tables.h"
 
 namespace dpo::text::jinja {
 namespace {
+
+struct CodeRange {
+  char32_t first, last;
+};
 
 utf8proc_category_t category_of(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
@@ -23,38 +25,62 @@ bool is_in(const CodeRange (&ranges)[size], char32_t code) {
   return after != std::begin(ranges) && code <= std::prev(after)->last;
 }
 
-bool is_identifier_start(char32_t code) {
-  return code == '_' || is_alpha(code) || category_of(code) == UTF8PROC_CATEGORY_NL;
-}
+// Letters with a case of categories other than Lu, Ll and Lt.
+constexpr CodeRange kOtherCased[] = {
+    {0xaa, 0xaa},       {0xba, 0xba},       {0x2b0, 0x2b8},     {0x2c0, 0x2c1},     {0x2e0, 0x2e4},
+    {0x345, 0x345},     {0x37a, 0x37a},     {0x1d2c, 0x1d6a},   {0x1d78, 0x1d78},   {0x1d9b, 0x1dbf},
+    {0x2071, 0x2071},   {0x207f, 0x207f},   {0x2090, 0x209c},   {0x2160, 0x217f},   {0x24b6, 0x24e9},
+    {0x2c7c, 0x2c7d},   {0xa69c, 0xa69d},   {0xa770, 0xa770},   {0xa7f8, 0xa7f9},   {0xab5c, 0xab5f},
+    {0x10780, 0x10780}, {0x10783, 0x10785}, {0x10787, 0x107b0}, {0x107b2, 0x107ba}, {0x1f130, 0x1f149},
+    {0x1f150, 0x1f169}, {0x1f170, 0x1f189},
+};
 
-bool is_identifier_part(char32_t code) {
+// Characters for which isdigit() is true, of categories other than Nd.
+constexpr CodeRange kOtherDigits[] = {
+    {0xb2, 0xb3},     {0xb9, 0xb9},       {0x1369, 0x1371},   {0x19da, 0x19da},   {0x2070, 0x2070},
+    {0x2074, 0x2079}, {0x2080, 0x2089},   {0x2460, 0x2468},   {0x2474, 0x247c},   {0x2488, 0x2490},
+    {0x24ea, 0x24ea}, {0x24f5, 0x24fd},   {0x24ff, 0x24ff},   {0x2776, 0x277e},   {0x2780, 0x2788},
+    {0x278a, 0x2792}, {0x10a40, 0x10a43}, {0x10e60, 0x10e68}, {0x11052, 0x1105a}, {0x1f100, 0x1f10a},
+};
+
+bool is_cased(char32_t code) {
   const utf8proc_category_t category = category_of(code);
-  return is_identifier_start(code) || category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
-         category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_PC || code == 0xB7;
-}
-
-const SpecialCase* special_case(char32_t code) {
-  const auto at = std::lower_bound(std::begin(kSpecialCases), std::end(kSpecialCases), code,
-                                   [](const SpecialCase& special, char32_t c) { return special.code < c; });
-  return at != std::end(kSpecialCases) && at->code == code ? at : nullptr;
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
+         category == UTF8PROC_CATEGORY_LT || is_in(kOtherCased, code);
 }
 
 char32_t simple(utf8proc_int32_t (*mapping)(utf8proc_int32_t), char32_t code) {
   return static_cast<char32_t>(mapping(static_cast<utf8proc_int32_t>(code)));
 }
 
+// Returns the lower case of a character whose upper case has several characters, or an empty text for others.
+std::u32string expanded(char32_t code) {
+  constexpr utf8proc_ssize_t kLongest = 4;
+  if (code < 0x80 || category_of(code) == UTF8PROC_CATEGORY_LU) return {};
+  utf8proc_int32_t folded[kLongest];
+  int previous = 0;
+  const utf8proc_ssize_t size = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), folded, kLongest,
+                                                        UTF8PROC_CASEFOLD, &previous);
+  return size > 1 && size <= kLongest ? std::u32string(folded, folded + size) : std::u32string();
+}
+
 void add_upper(std::u32string& out, char32_t code) {
-  if (const SpecialCase* special = code < 0x80 ? nullptr : special_case(code))
-    out += special->upper;
-  else
-    out += simple(utf8proc_toupper, code);
+  std::u32string parts = expanded(code);
+  if (parts.empty()) parts = code;
+  for (const char32_t part : parts) out += simple(utf8proc_toupper, part);
 }
 
 void add_title(std::u32string& out, char32_t code) {
-  if (const SpecialCase* special = code < 0x80 ? nullptr : special_case(code))
-    out += special->title;
-  else
-    out += simple(utf8proc_totitle, code);
+  constexpr char32_t kApostropheN = 0x149, kIota = 0x3B9, kIotaBelow = 0x345;
+  if (code == kApostropheN) return add_upper(out, code);
+  const std::u32string parts = expanded(code);
+  const char32_t title = simple(utf8proc_totitle, code);
+  if (parts.empty() || category_of(title) == UTF8PROC_CATEGORY_LT) {
+    out += title;
+    return;
+  }
+  out += simple(utf8proc_totitle, parts[0]);
+  for (const char32_t part : parts.substr(1)) out += part == kIota ? kIotaBelow : part;
 }
 
 std::string map_ascii(std::string_view text, char first, char last, int offset) {
@@ -72,8 +98,9 @@ bool is_case_ignorable(char32_t code) {
     case UTF8PROC_CATEGORY_LM:
     case UTF8PROC_CATEGORY_SK: return true;
     default:
-      return std::u32string_view(U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027").find(code) !=
-             std::u32string_view::npos;
+      return std::u32string_view(
+                 U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A")
+                 .find(code) != std::u32string_view::npos;
   }
 }
 
@@ -114,10 +141,9 @@ bool is_decimal(char32_t code) { return category_of(code) == UTF8PROC_CATEGORY_N
 
 bool is_digit(char32_t code) { return is_decimal(code) || is_in(kOtherDigits, code); }
 
-bool is_numeric(char32_t code) {
+bool is_alnum(char32_t code) {
   const utf8proc_category_t category = category_of(code);
-  return (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) ||
-         is_in(kNumericLetters, code);
+  return is_alpha(code) || (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
 }
 
 bool is_printable(char32_t code) {
@@ -133,16 +159,6 @@ bool is_printable(char32_t code) {
     case UTF8PROC_CATEGORY_ZS: return false;
     default: return true;
   }
-}
-
-bool is_lower(char32_t code) { return category_of(code) == UTF8PROC_CATEGORY_LL || is_in(kOtherLower, code); }
-bool is_upper(char32_t code) { return category_of(code) == UTF8PROC_CATEGORY_LU || is_in(kOtherUpper, code); }
-bool is_title(char32_t code) { return category_of(code) == UTF8PROC_CATEGORY_LT; }
-
-bool is_identifier(std::string_view text) {
-  const std::u32string codes = decode(text);
-  return !codes.empty() && is_identifier_start(codes[0]) &&
-         std::all_of(codes.begin(), codes.end(), is_identifier_part);
 }
 
 std::string to_upper(std::string_view text) {
@@ -184,30 +200,6 @@ std::string capitalize(std::string_view text) {
       add_lower(out, codes, i);
   }
   return encode(out);
-}
-
-std::string swap_case(std::string_view text) {
-  const std::u32string codes = decode(text);
-  std::u32string out;
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    if (is_upper(codes[i]))
-      add_lower(out, codes, i);
-    else if (is_lower(codes[i]))
-      add_upper(out, codes[i]);
-    else
-      out += codes[i];
-  }
-  return encode(out);
-}
-
-std::string case_fold(std::string_view text) {
-  utf8proc_uint8_t* folded = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &folded, UTF8PROC_CASEFOLD);
-  std::string out(reinterpret_cast<const char*>(folded), size > 0 ? static_cast<std::size_t>(size) : 0);
-  std::free(folded);
-  return out;
 }
 
 std::u32string decode(std::string_view text) {

@@ -12,23 +12,14 @@ bool is_space(char32_t code);
 bool is_alpha(char32_t code);
 bool is_decimal(char32_t code);
 bool is_digit(char32_t code);
-bool is_numeric(char32_t code);
 bool is_printable(char32_t code);
-bool is_lower(char32_t code);
-bool is_upper(char32_t code);
-bool is_title(char32_t code);
-bool is_identifier(std::string_view text);
-inline bool is_alnum(char32_t code) { return is_alpha(code) || is_numeric(code) || is_digit(code); }
-inline bool is_word(char32_t code) { return is_alnum(code) || code == '_'; }
-inline bool is_cased(char32_t code) { return is_lower(code) || is_upper(code) || is_title(code); }
+bool is_alnum(char32_t code);
 
 // Use the full mappings of Unicode, where one character can become several.
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
 std::string to_title(std::string_view text);  // changes each word
 std::string capitalize(std::string_view text);
-std::string swap_case(std::string_view text);
-std::string case_fold(std::string_view text);
 
 std::u32string decode(std::string_view text);
 std::string encode(std::u32string_view text);

@@ -11,26 +11,12 @@
 namespace dpo::text::jinja {
 namespace {
 
-// Compares exactly. A conversion to double would round the integer.
-std::partial_ordering compare_int_float(std::int64_t a, double b) {
-  if (std::isnan(b)) return std::partial_ordering::unordered;
-  if (b >= 9223372036854775808.0) return std::partial_ordering::less;
-  if (b < -9223372036854775808.0) return std::partial_ordering::greater;
-  const double whole = std::trunc(b);
-  const auto order = a <=> static_cast<std::int64_t>(whole);
-  return order != 0 ? std::partial_ordering(order) : 0.0 <=> (b - whole);
-}
-
-std::partial_ordering reversed_order(std::partial_ordering order) {
-  if (order == std::partial_ordering::unordered) return order;
-  return 0 <=> (order < 0 ? -1 : order > 0 ? 1 : 0);
-}
-
+// Compares exactly: a long double has the precision of both types, but a double would round the integer.
 std::partial_ordering compare_numbers(const Value& a, const Value& b) {
-  if (a.is_integer() && b.is_integer()) return a.integer() <=> b.integer();
-  if (a.is_integer()) return compare_int_float(a.integer(), b.number());
-  if (b.is_integer()) return reversed_order(compare_int_float(b.integer(), a.number()));
-  return a.number() <=> b.number();
+  const auto exact = [](const Value& value) -> long double {
+    return value.is_integer() ? static_cast<long double>(value.integer()) : value.number();
+  };
+  return exact(a) <=> exact(b);
 }
 
 bool same_or_equal(const Value& a, const Value& b) { return a.is_same_as(b) || equal(a, b); }
@@ -48,27 +34,9 @@ bool equal_dicts(const Dict& a, const Dict& b) {
   });
 }
 
-bool equal_ranges(const RangeObject& a, const RangeObject& b) {
-  if (a.size() != b.size()) return false;
-  return a.size() == 0 || (a.start == b.start && (a.size() == 1 || a.step == b.step));
-}
-
-// Compares views of dicts. In Python, keys and items are sets, and values are not comparable.
-bool equal_views(const DictView& a, const DictView& b) {
-  if (a.part != b.part || a.part == DictView::Part::kValues) return &a == &b;
-  if (a.part == DictView::Part::kItems) return equal_dicts(a.dict.dict(), b.dict.dict());
-  const auto& keys = a.dict.dict().entries();
-  return a.size() == b.size() && std::all_of(keys.begin(), keys.end(), [&](const Dict::Entry& entry) {
-           return b.dict.dict().find(entry.first) != nullptr;
-         });
-}
-
 bool equal_objects(const Value& a, const Value& b) {
-  if (a.is_same_as(b)) return true;
-  const auto *range_a = object_as<RangeObject>(a), *range_b = object_as<RangeObject>(b);
-  if (range_a && range_b) return equal_ranges(*range_a, *range_b);
-  const auto *view_a = object_as<DictView>(a), *view_b = object_as<DictView>(b);
-  return view_a && view_b && equal_views(*view_a, *view_b);
+  if (object_as<DictView>(a) && object_as<DictView>(b)) throw Failure("views of dicts cannot be compared");
+  return a.is_same_as(b);
 }
 
 bool holds(std::partial_ordering result, Order order) {
@@ -83,35 +51,10 @@ bool holds(std::partial_ordering result, Order order) {
 
 constexpr const char* kOrderText[] = {"<", "<=", ">", ">="};
 
-bool range_contains(const RangeObject& range, const Value& item) {
-  if (!item.is_number() || range.size() == 0) return false;
-  if (!item.is_integer() && item.number() != std::trunc(item.number())) return false;
-  const double number = item.number();
-  if (std::abs(number) > 9e18) return false;
-  const std::int64_t wanted = item.is_integer() ? item.integer() : static_cast<std::int64_t>(number);
-  const std::int64_t first = range.start, last = range.at(range.size() - 1);
-  if (wanted < std::min(first, last) || wanted > std::max(first, last)) return false;
-  return (wanted - first) % range.step == 0;
-}
-
-bool view_contains(const DictView& view, const Value& item) {
-  const Dict& dict = view.dict.dict();
-  if (view.part == DictView::Part::kKeys) return dict.find(item) != nullptr;
-  if (view.part == DictView::Part::kItems) {
-    if (item.kind() != Kind::kTuple || item.items().size() != 2) return false;
-    const Value* value = dict.find(item.items()[0]);
-    return value && same_or_equal(*value, item.items()[1]);
-  }
-  return std::any_of(dict.entries().begin(), dict.entries().end(),
-                     [&](const Dict::Entry& entry) { return same_or_equal(entry.second, item); });
-}
-
 bool object_contains(const Value& container, const Value& item) {
-  if (const auto* range = object_as<RangeObject>(container)) return range_contains(*range, item);
-  if (const auto* view = object_as<DictView>(container)) return view_contains(*view, item);
-  if (auto* iterator = object_as<Iterator>(container)) {
-    Value each;
-    while (iterator->next(each))
+  if (is_iterable(container)) {
+    const auto iterator = iterate(container);
+    for (Value each; iterator->next(each);)
       if (same_or_equal(each, item)) return true;
     return false;
   }

@@ -19,27 +19,11 @@ Value count_item(const Value& self, Arguments& arguments) {
 }
 
 Value index_of_item(const Value& self, Arguments& arguments) {
-  const Parameters given("index", arguments, {"", "", ""}, 1);
-  const Value start = given.get(1, 0), stop = given.get(2, {});
-  need_index(start, "index()");
-  const SliceRange range = slice_range(self.items().size(), start, stop, {});
-  for (std::size_t i = 0; i < range.count; ++i) {
-    const Value& item = self.items()[range.at(i)];
-    if (item.is_same_as(given[0]) || equal(item, given[0])) return range.at(i);
-  }
-  throw Failure(fmt::format("{} is not in the list", repr(given[0])));
-}
-
-Value count_in_range(const Value& self, Arguments& arguments) {
-  const Parameters given("count", arguments, {""}, 1);
-  return contains(self, given[0]) ? 1 : 0;
-}
-
-Value index_in_range(const Value& self, Arguments& arguments) {
   const Parameters given("index", arguments, {""}, 1);
-  if (!contains(self, given[0])) throw Failure(fmt::format("{} is not in range", repr(given[0])));
-  const auto& range = *object_as<RangeObject>(self);
-  return (static_cast<std::int64_t>(given[0].number()) - range.start) / range.step;
+  const Values& items = self.items();
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (items[i].is_same_as(given[0]) || equal(items[i], given[0])) return i;
+  throw Failure(fmt::format("{} is not in the list", repr(given[0])));
 }
 
 Value copy_container(const Value& self, Arguments& arguments) {
@@ -59,17 +43,6 @@ Value view_entries(const Value& self, Arguments& arguments) {
   return Value(std::shared_ptr<Object>(std::make_shared<DictView>(self, part)));
 }
 
-Value dict_from_keys(const Value&, Arguments& arguments) {
-  const Parameters given("fromkeys", arguments, {"", ""}, 1);
-  Dict dict;
-  const auto iterator = iterate(given[0]);
-  for (Value key; iterator->next(key);) {
-    charge(sizeof(Dict::Entry));
-    dict.set(key, given.get(1, {}));
-  }
-  return dict;
-}
-
 Value changing_method(const Value&, Arguments&) { throw Failure("lists and dicts cannot be changed"); }
 
 using Methods = std::unordered_map<std::string_view, Method>;
@@ -77,7 +50,6 @@ using Methods = std::unordered_map<std::string_view, Method>;
 const Methods& dict_methods() {
   static const Methods methods = {
       {"copy", copy_container},
-      {"fromkeys", dict_from_keys},
       {"get", get_entry},
       {"items", view_entries<DictView::Part::kItems>},
       {"keys", view_entries<DictView::Part::kKeys>},
@@ -88,11 +60,6 @@ const Methods& dict_methods() {
 
 const Methods& list_methods() {
   static const Methods methods = {{"copy", copy_container}, {"count", count_item}, {"index", index_of_item}};
-  return methods;
-}
-
-const Methods& range_methods() {
-  static const Methods methods = {{"count", count_in_range}, {"index", index_in_range}};
   return methods;
 }
 
@@ -114,18 +81,12 @@ bool changes_object(const Value& value, const std::string& name) {
 }
 
 std::optional<Value> find_sequence_method(const Value& list, const std::string& name) {
-  if (list.is_group() && name == "grouper") return list.items()[0];
-  if (list.is_group() && name == "list") return list.items()[1];
   if (list.kind() == Kind::kTuple && name == "copy") return std::nullopt;
   return find_in(list_methods(), list, name);
 }
 
 std::optional<Value> find_dict_method(const Value& dict, const std::string& name) {
   return find_in(dict_methods(), dict, name);
-}
-
-std::optional<Value> find_range_method(const Value& range, const std::string& name) {
-  return find_in(range_methods(), range, name);
 }
 
 }  // namespace dpo::text::jinja

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "text/jinja/parser.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -150,33 +151,22 @@ ExprPtr ExpressionParser::parse_concat() {
 }
 
 ExprPtr ExpressionParser::parse_product() {
-  static constexpr std::pair<std::string_view, Arithmetic> kMatmuls[] = {{"*", Arithmetic::kMultiply},
-                                                                         {"/", Arithmetic::kDivide},
-                                                                         {"//", Arithmetic::kFloorDivide},
-                                                                         {"%", Arithmetic::kModulo}};
-  ExprPtr left = parse_power();
+  static constexpr std::pair<std::string_view, Arithmetic> kProducts[] = {{"*", Arithmetic::kMultiply},
+                                                                          {"/", Arithmetic::kDivide},
+                                                                          {"//", Arithmetic::kFloorDivide},
+                                                                          {"%", Arithmetic::kModulo}};
+  ExprPtr left = parse_unary();
   while (true) {
-    const auto found = std::find_if(std::begin(kMatmuls), std::end(kMatmuls),
+    if (is_operator("**")) fail(unsupported("operator", "**"));
+    const auto found = std::find_if(std::begin(kProducts), std::end(kProducts),
                                     [&](const auto& product) { return is_operator(product.first); });
-    if (found == std::end(kMatmuls)) return left;
+    if (found == std::end(kProducts)) return left;
     auto node = make<ArithmeticExpr>(next().at);
     node->operation = found->second;
-    node->left = std::move(left);
-    node->right = parse_power();
-    left = finish(std::move(node));
-  }
-}
-
-ExprPtr ExpressionParser::parse_power() {
-  ExprPtr left = parse_unary();
-  while (is_operator("**")) {
-    auto node = make<ArithmeticExpr>(next().at);
-    node->operation = Arithmetic::kPower;
     node->left = std::move(left);
     node->right = parse_unary();
     left = finish(std::move(node));
   }
-  return left;
 }
 
 ExprPtr ExpressionParser::parse_unary(bool with_filter) {

@@ -5,6 +5,7 @@
 #include "text/jinja/expressions.h"
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -211,7 +212,7 @@ Value FilterExpr::apply(Rendering& rendering, const Value* block) const {
     given.positional.push_back(rendering.evaluate(*input));
   arguments.evaluate(rendering, given);
   rendering.at = at;
-  if (!filter) throw Failure(fmt::format("No filter named '{}' found.", name));
+  if (!filter) throw Failure(not_found("filter", name));
   return filter(given);
 }
 
@@ -220,7 +221,7 @@ Value TestExpr::evaluate(Rendering& rendering) const {
   given.positional.push_back(rendering.evaluate(*input));
   arguments.evaluate(rendering, given);
   rendering.at = at;
-  if (!test) throw Failure(fmt::format("No test named '{}' found.", name));
+  if (!test) throw Failure(not_found("test", name));
   return test(given);
 }
 

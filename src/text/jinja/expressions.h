@@ -32,7 +32,6 @@ enum class NodeType : std::uint8_t {
   kMacro,
   kCallBlock,
   kFilterBlock,
-  kWith,
   kSet,
   kSetBlock,
 };
@@ -40,11 +39,28 @@ enum class NodeType : std::uint8_t {
 struct Node {
   using Visit = std::function<void(Node&)>;
 
+  // Calls `visit` with each node of pointers, which may be null, and of lists of pointers.
+  template <class... Parts>
+  static void visit_each(const Visit& visit, const Parts&... parts) {
+    (visit_part(visit, parts), ...);
+  }
+
   virtual ~Node() = default;
   virtual NodeType type() const { return NodeType::kOther; }
   virtual void each_child(const Visit&) {}  // in the order of Jinja2's fields
 
   Position at;
+
+ private:
+  template <class Part>
+  static void visit_part(const Visit& visit, const Part& part) {
+    if constexpr (requires { part.begin(); })
+      for (const auto& node : part) visit_part(visit, node);
+    else if constexpr (requires { part.first; })
+      visit_each(visit, part.first, part.second);
+    else if constexpr (requires { *part; })
+      if (part) visit(*part);
+  }
 };
 
 struct Expr : Node {
@@ -82,7 +98,7 @@ struct NamespaceAttribute : Expr {
 
 struct TupleExpr : Expr {
   Exprs items;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, items); }
   Value evaluate(Rendering& rendering) const override;
 };
 
@@ -92,14 +108,14 @@ struct ListExpr : TupleExpr {
 
 struct DictExpr : Expr {
   std::vector<std::pair<ExprPtr, ExprPtr>> entries;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, entries); }
   Value evaluate(Rendering& rendering) const override;
 };
 
 struct ArithmeticExpr : Expr {
   Arithmetic operation;
   ExprPtr left, right;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, left, right); }
   Value evaluate(Rendering& rendering) const override;
   std::optional<Value> evaluate_into(Rendering& rendering, std::string& out) const override;
 };
@@ -107,14 +123,14 @@ struct ArithmeticExpr : Expr {
 struct UnaryExpr : Expr {
   char operation;  // + - or ! for not
   ExprPtr operand;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, operand); }
   Value evaluate(Rendering& rendering) const override;
 };
 
 struct LogicExpr : Expr {
   bool is_and;
   ExprPtr left, right;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, left, right); }
   Value evaluate(Rendering& rendering) const override;
 };
 
@@ -123,19 +139,19 @@ enum class Comparison { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreater
 struct CompareExpr : Expr {
   ExprPtr first;
   std::vector<std::pair<Comparison, ExprPtr>> rest;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, first, rest); }
   Value evaluate(Rendering& rendering) const override;
 };
 
 struct ConcatExpr : Expr {
   Exprs parts;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, parts); }
   Value evaluate(Rendering& rendering) const override;
 };
 
 struct ConditionalExpr : Expr {
   ExprPtr test, if_true, if_false;  // the last may be absent
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, test, if_true, if_false); }
   Value evaluate(Rendering& rendering) const override;
 };
 
@@ -143,19 +159,19 @@ struct AttributeExpr : Expr {
   ExprPtr object;
   std::string name;
   bool hides_key = true;  // true if dicts have an attribute of this name
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, object); }
   Value evaluate(Rendering& rendering) const override;
 };
 
 struct ItemExpr : Expr {
   ExprPtr object, key;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, object, key); }
   Value evaluate(Rendering& rendering) const override;
 };
 
 struct SliceExpr : Expr {
   ExprPtr object, start, stop, step;  // all but the object may be absent
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, object, start, stop, step); }
   Value evaluate(Rendering& rendering) const override;
 };
 
@@ -164,14 +180,17 @@ struct CallArguments {
   std::vector<std::pair<std::string, ExprPtr>> named;
   ExprPtr list, dict;  // *list and **dict; may be absent
 
-  void each_child(const Node::Visit& visit);
+  void each_child(const Node::Visit& visit) const { Node::visit_each(visit, positional, named, list, dict); }
   void evaluate(Rendering& rendering, Arguments& out) const;
 };
 
 struct CallExpr : Expr {
   ExprPtr callee;
   CallArguments arguments;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    visit_each(visit, callee);
+    arguments.each_child(visit);
+  }
   Value evaluate(Rendering& rendering) const override { return call(rendering, nullptr); }
   Value call(Rendering& rendering, const Value* caller) const;
 };
@@ -181,7 +200,10 @@ struct FilterExpr : Expr {
   std::string name;
   CallArguments arguments;
   Filter filter = nullptr;  // nullptr if there is none of that name
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    visit_each(visit, input);
+    arguments.each_child(visit);
+  }
   Value evaluate(Rendering& rendering) const override { return apply(rendering, nullptr); }
   Value apply(Rendering& rendering, const Value* block) const;  // `block`: the content of a filter block
 };
@@ -191,7 +213,10 @@ struct TestExpr : Expr {
   std::string name;
   CallArguments arguments;
   Test test = nullptr;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    visit_each(visit, input);
+    arguments.each_child(visit);
+  }
   Value evaluate(Rendering& rendering) const override;
 };
 

@@ -8,6 +8,7 @@
 #include "text/jinja/budget.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/python.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -19,17 +20,22 @@ Value make_object(Args&&... args) {
   return Value(std::shared_ptr<Object>(std::make_shared<T>(std::forward<Args>(args)...)));
 }
 
+// Makes a list, which a loop reads like Python's range.
 Value make_range(Arguments& arguments) {
   const Parameters given("range", arguments, {"", "", ""}, 1);
-  const std::int64_t first = given.integer(0, 0);
+  const std::int64_t start = given.has(1) ? given.integer(0, 0) : 0;
+  const std::int64_t stop = given.integer(given.has(1) ? 1 : 0, 0);
   const std::int64_t step = given.integer(2, 1);
   if (step == 0) throw Failure("range() arg 3 must not be zero");
-  auto range = given.has(1) ? std::make_shared<RangeObject>(first, given.integer(1, 0), step)
-                            : std::make_shared<RangeObject>(0, first, 1);
-  if (range->size() > kLargestRange)
-    throw Failure(
-        fmt::format("Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).", kLargestRange));
-  return Value(std::shared_ptr<Object>(std::move(range)));
+  Values items;
+  for (std::int64_t at = start; step > 0 ? at < stop : at > stop;) {
+    if (items.size() == kLargestRange)
+      throw Failure(
+          fmt::format("Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).", kLargestRange));
+    items.emplace_back(at);
+    if (__builtin_add_overflow(at, step, &at)) break;
+  }
+  return Value::list(std::move(items));
 }
 
 void add_pairs(Dict& dict, const Value& pairs) {
@@ -57,84 +63,6 @@ Value make_dict(Arguments& arguments) {
   return dict;
 }
 
-// The function dict(...), with dict.fromkeys(...).
-class DictFunction : public Function, public WithAttributes {
- public:
-  DictFunction() : Function("dict", make_dict) {}
-  std::string type_name() const override { return "TemplateDict"; }
-  std::optional<Value> attribute(const std::string& name) override {
-    return name == "fromkeys" ? std::optional<Value>(get_attribute(Value(Dict{}), name)) : std::nullopt;
-  }
-};
-
-class Cycler : public Object, public WithAttributes, public std::enable_shared_from_this<Cycler> {
- public:
-  explicit Cycler(Values items) : items_(Value::tuple(std::move(items))) {}
-  std::string type_name() const override { return "Cycler"; }
-  std::string repr() const override { return "<jinja2.utils.Cycler object>"; }
-  std::uint32_t depth() const override { return items_.depth() + 1; }
-
-  std::optional<Value> attribute(const std::string& name) override {
-    const auto current = [](Cycler& self) { return self.items_.items()[self.at_]; };
-    if (name == "items") return items_;
-    if (name == "pos") return at_;
-    if (name == "current") return current(*this);
-    const auto self = shared_from_this();
-    if (name == "reset")
-      return make_object<Function>(name, [self](Arguments& arguments) {
-        const Parameters none("reset", arguments, {}, 0);
-        self->at_ = 0;
-        return Value();
-      });
-    if (name == "next")
-      return make_object<Function>(name, [self, current](Arguments& arguments) {
-        const Parameters none("next", arguments, {}, 0);
-        const Value item = current(*self);
-        self->at_ = (self->at_ + 1) % self->items_.items().size();
-        return item;
-      });
-    return std::nullopt;
-  }
-
- private:
-  Value items_;
-  std::size_t at_ = 0;
-};
-
-class Joiner : public Callable, public WithAttributes {
- public:
-  explicit Joiner(Value separator) : separator_(std::move(separator)) {}
-  std::string type_name() const override { return "Joiner"; }
-  std::string repr() const override { return "<jinja2.utils.Joiner object>"; }
-  std::uint32_t depth() const override { return separator_.depth() + 1; }
-
-  Value call(Arguments arguments) override {
-    const Parameters none("joiner", arguments, {}, 0);
-    return std::exchange(used_, true) ? separator_ : Value("");
-  }
-
-  std::optional<Value> attribute(const std::string& name) override {
-    if (name == "sep") return separator_;
-    if (name == "used") return used_;
-    return std::nullopt;
-  }
-
- private:
-  Value separator_;
-  bool used_ = false;
-};
-
-Value make_cycler(Arguments& arguments) {
-  if (!arguments.named.empty()) throw Failure("cycler() takes no keyword arguments");
-  if (arguments.positional.empty()) throw Failure("at least one item has to be provided");
-  return make_object<Cycler>(std::move(arguments.positional));
-}
-
-Value make_joiner(Arguments& arguments) {
-  const Parameters given("joiner", arguments, {"sep"}, 0);
-  return make_object<Joiner>(given.get(0, ", "));
-}
-
 Value raise_exception(Arguments& arguments) {
   const Parameters given("raise_exception", arguments, {"message"}, 1);
   throw Raised(str(given[0]));
@@ -145,8 +73,6 @@ Value call_strftime_now(Arguments& arguments) {
   return strftime_now(need_string(given[0], "strftime_now"));
 }
 
-Value make_lipsum(Arguments&) { throw Failure("lipsum() is not supported"); }
-
 }  // namespace
 
 const Value* find_global(std::string_view name) {
@@ -156,12 +82,11 @@ const Value* find_global(std::string_view name) {
       all.emplace(each, make_object<Function>(each, std::move(body)));
     };
     add("range", make_range);
-    add("cycler", make_cycler);
-    add("joiner", make_joiner);
-    add("lipsum", make_lipsum);
+    add("dict", make_dict);
     add("raise_exception", raise_exception);
     add("strftime_now", call_strftime_now);
-    all.emplace("dict", make_object<DictFunction>());
+    for (const char* each : {"cycler", "joiner", "lipsum"})
+      add(each, [each](Arguments&) -> Value { throw Failure(unsupported("function", each)); });
     return all;
   }();
   const auto found = globals.find(name);

@@ -10,7 +10,6 @@
 
 #include "base/utf8.h"
 #include "text/jinja/characters.h"
-#include "text/jinja/string_literal.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -32,11 +31,65 @@ std::string normalize_newlines(std::string_view text) {
   return out;
 }
 
-bool is_digit_char(char c) { return c >= '0' && c <= '9'; }
+bool is_name_character(char c) { return is_ascii_letter(c) || is_ascii_digit(c) || c == '_'; }
 
-bool is_digit_of(char c, int base) {
-  if (base <= 10) return c >= '0' && c < '0' + base;
-  return is_digit_char(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// Reads the digits of \xhh, \uhhhh or \Uhhhhhhhh at `at`, and moves `at` after them.
+bool read_hex(std::string_view text, std::size_t& at, int digits, char32_t& code) {
+  code = 0;
+  for (int i = 0; i < digits; ++i, ++at) {
+    const int digit = at < text.size() ? hex_digit(text[at]) : -1;
+    if (digit < 0) return false;
+    code = code * 16 + static_cast<char32_t>(digit);
+  }
+  return true;
+}
+
+constexpr std::string_view kSimpleEscapes = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
+
+// Decodes the text between the quotes of a string literal. Sets `error` to a message if it is not valid.
+std::string decode_string_literal(std::string_view text, std::string& error) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] != '\\' || at + 1 == text.size()) {
+      out += text[at++];
+      continue;
+    }
+    const char c = text[++at];
+    std::size_t simple = 0;
+    while (simple < kSimpleEscapes.size() && kSimpleEscapes[simple] != c) simple += 2;
+    if (simple < kSimpleEscapes.size()) {
+      out += kSimpleEscapes[simple + 1];
+      ++at;
+    } else if (c == '\n') {
+      ++at;  // a line continuation
+    } else if (c == 'x' || c == 'u' || c == 'U') {
+      char32_t code = 0;
+      if (!read_hex(text, ++at, c == 'x' ? 2 : c == 'u' ? 4 : 8, code)) {
+        error = fmt::format("truncated \\{} escape", c);
+        return out;
+      }
+      if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
+        error = fmt::format("\\{} escape is not a character", c);
+        return out;
+      }
+      append_utf8(out, code);
+    } else if (c == 'N' || (c >= '0' && c <= '7') || static_cast<unsigned char>(c) >= 0x80) {
+      error =
+          fmt::format("the escape \\{} is not supported", text.substr(at, code_point_at(text, at).length));
+      return out;
+    } else {
+      out += '\\';
+      out += c;
+      ++at;
+    }
+  }
+  return out;
 }
 
 class Lexer {
@@ -197,9 +250,9 @@ class Lexer {
       return;
     }
     const char c = source_[at_];
-    if (is_digit_char(c)) return read_number();
+    if (is_ascii_digit(c)) return read_number();
     if (c == '\'' || c == '"') return read_string(c);
-    if (is_word(code_point_at(source_, at_).code)) return read_name();
+    if (is_name_character(c)) return read_name();
     for (const std::string_view candidate : kOperators)
       if (starts(candidate)) return read_operator(candidate, open);
     fail(fmt::format("unexpected character '{}'", rest().substr(0, code_point_at(source_, at_).length)));
@@ -218,86 +271,46 @@ class Lexer {
   }
 
   void read_name() {
-    std::size_t end = at_;
-    while (end < source_.size()) {
-      const CodePoint point = code_point_at(source_, end);
-      if (!is_word(point.code) && !is_identifier("a" + source_.substr(end, point.length))) break;
-      end += point.length;
-    }
-    std::string name = source_.substr(at_, end - at_);
-    if (!is_identifier(name)) fail("invalid character in identifier");
-    add(TokenType::kName, std::move(name));
+    const std::size_t end = end_of(at_, is_name_character);
+    add(TokenType::kName, source_.substr(at_, end - at_));
     at_ = end;
   }
 
-  // Returns the end of the digits at `at`, which may have single underscores between them.
-  std::size_t end_of_digits(std::size_t at, int base = 10) const {
-    if (at >= source_.size() || !is_digit_of(source_[at], base)) return at;
-    while (true) {
-      ++at;
-      if (at < source_.size() && is_digit_of(source_[at], base)) continue;
-      if (at + 1 < source_.size() && source_[at] == '_' && is_digit_of(source_[at + 1], base)) continue;
-      return at;
-    }
+  std::size_t end_of(std::size_t at, bool (*accepts)(char)) const {
+    while (at < source_.size() && accepts(source_[at])) ++at;
+    return at;
   }
 
-  // Returns where a float that begins here ends, or 0 if it is not a float. After a dot, as in a.1.2, there
-  // are only integers.
-  std::size_t end_of_float() const {
-    if (at_ > 0 && source_[at_ - 1] == '.') return 0;
-    const std::size_t whole = end_of_digits(at_);
-    std::size_t end = whole;
-    if (end + 1 < source_.size() && source_[end] == '.' && is_digit_char(source_[end + 1]))
-      end = end_of_digits(end + 1);
-    std::size_t exponent = end;
-    if (exponent < source_.size() && (source_[exponent] == 'e' || source_[exponent] == 'E')) {
-      ++exponent;
-      if (exponent < source_.size() && (source_[exponent] == '+' || source_[exponent] == '-')) ++exponent;
-      if (const std::size_t after = end_of_digits(exponent); after > exponent) end = after;
-    }
-    return end > whole ? end : 0;
-  }
-
-  static std::string without_underscores(std::string text) {
-    std::erase(text, '_');
-    return text;
+  // Returns where the exponent at `at` ends, or `at` if there is none.
+  std::size_t end_of_exponent(std::size_t at) const {
+    std::size_t digits = at;
+    if (digits < source_.size() && (source_[digits] == 'e' || source_[digits] == 'E')) ++digits;
+    if (digits == at) return at;
+    if (digits < source_.size() && (source_[digits] == '+' || source_[digits] == '-')) ++digits;
+    const std::size_t end = end_of(digits, is_ascii_digit);
+    return end > digits ? end : at;
   }
 
   void read_number() {
-    if (const std::size_t end = end_of_float()) {
-      const std::string text = without_underscores(source_.substr(at_, end - at_));
-      add(TokenType::kFloat, text, std::strtod(text.c_str(), nullptr));
-      at_ = end;
-      return;
+    const std::size_t whole = end_of(at_, is_ascii_digit);
+    std::size_t end = whole;
+    const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';  // in a.1.2 there are only integers
+    if (!after_dot) {
+      if (end + 1 < source_.size() && source_[end] == '.' && is_ascii_digit(source_[end + 1]))
+        end = end_of(end + 1, is_ascii_digit);
+      end = end_of_exponent(end);
     }
-    int base = 10;
-    std::size_t start = at_;
-    if (source_[at_] == '0' && at_ + 1 < source_.size()) {
-      const char letter = static_cast<char>(source_[at_ + 1] | 0x20);
-      base = letter == 'b' ? 2 : letter == 'o' ? 8 : letter == 'x' ? 16 : 10;
-      if (base != 10) {
-        start += 2;
-        if (start < source_.size() && source_[start] == '_') ++start;
-      }
-    }
-    std::size_t end = end_of_digits(start, base);
-    if (end == start) {  // 0x without digits: a zero, then a name
-      base = 10;
-      start = at_;
-      end = at_ + 1;
-    }
-    if (base == 10 && source_[at_] == '0') {  // zeros may only be followed by zeros
-      end = at_ + 1;
-      while (end < source_.size() &&
-             (source_[end] == '0' ||
-              (source_[end] == '_' && end + 1 < source_.size() && source_[end + 1] == '0')))
-        ++end;
-    }
-    const std::string text = without_underscores(source_.substr(start, end - start));
+    const bool is_integer = end == whole;
+    const std::string text = source_.substr(at_, end - at_);
+    const bool leads_with_zero = is_integer && text[0] == '0' && text.find_first_not_of('0') != text.npos;
+    if (leads_with_zero || (end < source_.size() && is_name_character(source_[end])))
+      fail(fmt::format("the number '{}' is not supported",
+                       source_.substr(at_, end_of(end, is_name_character) - at_)));
     errno = 0;
-    const long long number = std::strtoll(text.c_str(), nullptr, base);
-    if (errno == ERANGE) fail("an integer does not fit into 64 bits");
-    add(TokenType::kInteger, text, static_cast<std::int64_t>(number));
+    const Value number = is_integer ? Value(std::strtoll(text.c_str(), nullptr, 10))
+                                    : Value(std::strtod(text.c_str(), nullptr));
+    if (is_integer && errno == ERANGE) fail("an integer does not fit into 64 bits");
+    add(is_integer ? TokenType::kInteger : TokenType::kFloat, text, number);
     at_ = end;
   }
 

@@ -1,22 +1,15 @@
-#include <fmt/format.h>
-
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
 #include "text/jinja/statements.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
 
 // The variable `loop`. As in Jinja2, it looks one item ahead only when the next or last one is requested.
-class Loop : public Callable, public WithAttributes, public std::enable_shared_from_this<Loop> {
+class Loop : public Object, public WithAttributes {
  public:
-  Loop(Rendering& rendering, const ForStmt& statement, const Value& items, std::uint32_t depth0)
-      : rendering_(rendering),
-        statement_(statement),
-        items_(items),
-        iterator_(iterate(items)),
-        depth0_(depth0),
-        outer_(statement.recursive ? rendering.cells()->outer : nullptr) {}
+  explicit Loop(const Value& items) : items_(items), iterator_(iterate(items)) {}
 
   bool next(Value& item) {
     Value following;
@@ -31,25 +24,9 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
     return true;
   }
 
-  // Drops the value that changed() keeps, which can be the loop itself.
-  void end() { last_changed_.reset(); }
-
   std::string type_name() const override { return "LoopContext"; }
-  std::string repr() const override {
-    return fmt::format("<LoopContext {}/{}>", index0_ + 1, const_cast<Loop*>(this)->count());
-  }
   std::uint32_t depth() const override { return items_.depth() + 1; }
   std::optional<std::size_t> length() override { return static_cast<std::size_t>(count()); }
-
-  // Implements loop(items), which renders the body of a recursive loop for items within an item.
-  Value call(Arguments arguments) override {
-    if (!statement_.recursive)
-      throw Failure("The loop must have the 'recursive' marker to be called recursively.");
-    if (arguments.positional.size() != 1 || !arguments.named.empty())
-      throw Failure("loop() takes exactly one argument");
-    const Rendering::Activation activation(rendering_, outer_);
-    return rendering_.capture([&] { statement_.run(rendering_, arguments.positional[0], depth0_ + 1); });
-  }
 
   std::optional<Value> attribute(const std::string& name) override {
     if (name == "index0") return index0_;
@@ -59,13 +36,10 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
     if (name == "length") return count();
     if (name == "revindex0") return count() - index0_ - 1;
     if (name == "revindex") return count() - index0_;
-    if (name == "depth0") return depth0_;
-    if (name == "depth") return depth0_ + 1;
     if (name == "previtem")
       return index0_ == 0 ? Value::undefined({"there is no previous item", "", ""}) : before_;
     if (name == "nextitem") return peek() ? *ahead_ : Value::undefined({"there is no next item", "", ""});
-    if (name == "cycle") return method("cycle", &Loop::cycle);
-    if (name == "changed") return method("changed", &Loop::changed);
+    if (is_unsupported("loop attribute", name)) throw Failure(unsupported("loop attribute", name));
     return std::nullopt;
   }
 
@@ -90,56 +64,25 @@ class Loop : public Callable, public WithAttributes, public std::enable_shared_f
     return *count_;
   }
 
-  Value method(const std::string& name, Value (Loop::*body)(Arguments&)) {
-    const std::weak_ptr<Loop> self = weak_from_this();
-    return Value(std::shared_ptr<Object>(std::make_shared<Function>(name, [self, body](Arguments& arguments) {
-      const auto loop = self.lock();
-      if (!loop) throw Failure("the loop has ended");
-      return (loop.get()->*body)(arguments);
-    })));
-  }
-
-  Value cycle(Arguments& arguments) {
-    if (arguments.positional.empty()) throw Failure("no items for cycling given");
-    const std::int64_t count = static_cast<std::int64_t>(arguments.positional.size());
-    return arguments.positional[static_cast<std::size_t>(index0_ % count)];
-  }
-
-  Value changed(Arguments& arguments) {
-    const Value values = Value::tuple(std::move(arguments.positional));
-    if (last_changed_ && equal(*last_changed_, values)) return false;
-    last_changed_ = values;
-    return true;
-  }
-
-  Rendering& rendering_;
-  const ForStmt& statement_;
   const Value items_;
   std::shared_ptr<Iterator> iterator_;
-  const std::uint32_t depth0_;
-  std::shared_ptr<Cells> outer_;
   std::int64_t index0_ = -1;
   Value current_, before_;
-  std::optional<Value> ahead_, last_changed_;
+  std::optional<Value> ahead_;
   std::optional<std::int64_t> count_;
 };
 
 // Ends the variables of a loop, also if it ends with an error.
 class Leave {
  public:
-  Leave(Rendering& rendering, const Scope& scope, Loop* loop)
-      : rendering_(rendering), scope_(scope), loop_(loop) {}
-  ~Leave() {
-    rendering_.leave(scope_);
-    if (loop_) loop_->end();
-  }
+  Leave(Rendering& rendering, const Scope& scope) : rendering_(rendering), scope_(scope) {}
+  ~Leave() { rendering_.leave(scope_); }
   Leave(const Leave&) = delete;
   Leave& operator=(const Leave&) = delete;
 
  private:
   Rendering& rendering_;
   const Scope& scope_;
-  Loop* loop_;
 };
 
 // Returns the items that pass the loop's filter. Each is tested when the loop reaches it.
@@ -171,28 +114,17 @@ Value filtered(Rendering& rendering, const ForStmt& statement, const Value& item
 Flow ForStmt::execute(Rendering& rendering) const {
   const Value items = rendering.evaluate(*iterable);
   rendering.at = at;
-  if (!recursive) return run(rendering, items, 0);
-  const std::string written = rendering.capture([&] { run(rendering, items, 0); });
-  rendering.write(written);
-  return Flow::kNext;
-}
-
-Flow ForStmt::run(Rendering& rendering, const Value& items, std::uint32_t depth) const {
-  const std::shared_ptr<Cells> outer = rendering.cells();
-  std::optional<Rendering::Activation> activation;
-  if (recursive) activation.emplace(rendering, function, outer);
-  const Value source = test ? filtered(rendering, *this, items, outer) : items;
-
+  const Value source = test ? filtered(rendering, *this, items, rendering.cells()) : items;
   std::shared_ptr<Loop> state;
   std::shared_ptr<Iterator> plain;
   if (has_loop) {
-    state = std::make_shared<Loop>(rendering, *this, source, depth);
+    state = std::make_shared<Loop>(source);
   } else {
     plain = iterate(source);
   }
   bool completed = false;  // as in Jinja2, true only after a body that runs to its end
   {
-    const Leave leave(rendering, body_scope, state.get());
+    const Leave leave(rendering, body_scope);
     for (Value item; state ? state->next(item) : plain->next(item);) {
       rendering.at = at;
       rendering.assign(body_target, item);

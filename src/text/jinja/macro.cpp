@@ -6,6 +6,7 @@
 
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -16,23 +17,9 @@ class Macro : public Callable, public WithAttributes {
       : rendering_(rendering), name_(std::move(name)), body_(std::move(body)), cells_(rendering.cells()) {}
 
   std::string type_name() const override { return "Macro"; }
-  std::string repr() const override {
-    if (!name_) return "<Macro anonymous>";
-    std::string out = "<Macro ";
-    append_quoted(out, *name_);
-    return out + ">";
-  }
-
   std::optional<Value> attribute(const std::string& name) override {
-    if (name == "name") return name_ ? Value(*name_) : Value();
-    if (name == "catch_kwargs") return body_->kwargs.has_value();
-    if (name == "catch_varargs") return body_->varargs.has_value();
-    if (name == "caller") return body_->caller.has_value();
-    if (name == "explicit_caller") return body_->explicit_caller;
-    if (name != "arguments") return std::nullopt;
-    Values names;
-    for (const auto& parameter : body_->parameters) names.emplace_back(parameter->name);
-    return Value::tuple(std::move(names));
+    if (is_unsupported("macro attribute", name)) throw Failure(unsupported("macro attribute", name));
+    return std::nullopt;
   }
 
   Value call(Arguments given) override {
@@ -62,7 +49,7 @@ class Macro : public Callable, public WithAttributes {
     return value;
   }
 
-  // Binds arguments like Jinja2's Macro.__call__: by position, then by name, then caller, kwargs and varargs.
+  // Binds arguments like Jinja2's Macro.__call__: by position, then by name, then the caller.
   void bind(Arguments& given) {
     const auto& parameters = body_->parameters;
     const std::size_t by_position = std::min(given.positional.size(), parameters.size());
@@ -76,17 +63,9 @@ class Macro : public Callable, public WithAttributes {
       rendering_.variable({0, *body_->caller}) = std::move(caller);
     }
     const std::string shown = name_.value_or("None");
-    if (body_->kwargs) {
-      Dict rest;
-      for (auto& [name, value] : given.named) rest.set(name, std::move(value));
-      rendering_.variable({0, *body_->kwargs}) = Value(std::move(rest));
-    } else if (!given.named.empty()) {
+    if (!given.named.empty())
       throw Failure(fmt::format("macro '{}' takes no keyword argument '{}'", shown, given.named[0].first));
-    }
-    if (body_->varargs)
-      rendering_.variable({0, *body_->varargs}) = Value::tuple(Values(
-          given.positional.begin() + static_cast<std::ptrdiff_t>(by_position), given.positional.end()));
-    else if (given.positional.size() > parameters.size())
+    if (given.positional.size() > parameters.size())
       throw Failure(fmt::format("macro '{}' takes not more than {} argument(s)", shown, parameters.size()));
   }
 

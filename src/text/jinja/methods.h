@@ -1,4 +1,4 @@
-// Methods of str, list, tuple, dict and range.
+// Methods of str, list, tuple and dict.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,12 @@ namespace dpo::text::jinja {
 std::optional<Value> find_str_method(const Value& text, const std::string& name);
 std::optional<Value> find_sequence_method(const Value& list, const std::string& name);
 std::optional<Value> find_dict_method(const Value& dict, const std::string& name);
-std::optional<Value> find_range_method(const Value& range, const std::string& name);
 
 // Returns whether the method changes its object, which templates may not do.
 bool changes_object(const Value& value, const std::string& name);
 
-// Computes str.format(...) like the sandbox's formatter.
-std::string format_string(const Value& text, const Arguments& arguments);
+// Computes text.format(...).
+std::string format_string(const std::string& text, const Arguments& arguments);
 
 // The implementation of a method. bind_method makes it a value.
 using Method = Value (*)(const Value& self, Arguments& arguments);

@@ -7,25 +7,6 @@
 
 namespace dpo::text::jinja {
 
-std::size_t RangeObject::size() const {
-  if (step > 0 && start < stop)
-    return static_cast<std::size_t>(
-               (static_cast<std::uint64_t>(stop) - static_cast<std::uint64_t>(start) - 1) /
-               static_cast<std::uint64_t>(step)) +
-           1;
-  if (step < 0 && start > stop)
-    return static_cast<std::size_t>(
-               (static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(stop) - 1) /
-               (~static_cast<std::uint64_t>(step) + 1)) +
-           1;
-  return 0;
-}
-
-std::string RangeObject::repr() const {
-  return step == 1 ? fmt::format("range({}, {})", start, stop)
-                   : fmt::format("range({}, {}, {})", start, stop, step);
-}
-
 Value DictView::at(std::size_t index) const {
   const auto& [key, value] = dict.dict().entries()[index];
   if (part == Part::kKeys) return key;

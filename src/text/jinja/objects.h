@@ -1,4 +1,4 @@
-// Values that are not plain data: iterators, ranges, views of dicts, namespaces, functions.
+// Values that are not plain data: iterators, views of dicts, namespaces, functions.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,6 @@ class Iterator : public Object {
   explicit Iterator(std::uint32_t inner_depth) : depth_(inner_depth + 1) {}
   virtual bool next(Value& item) = 0;  // returns false at the end
   std::string type_name() const override { return "generator"; }
-  std::string repr() const override { return "<generator object>"; }
   std::uint32_t depth() const override { return depth_; }
 
  private:
@@ -34,18 +33,6 @@ class Generator : public Iterator {
 
  private:
   Step step_;
-};
-
-class RangeObject : public Object {
- public:
-  RangeObject(std::int64_t first, std::int64_t last, std::int64_t by) : start(first), stop(last), step(by) {}
-  std::size_t size() const;
-  std::optional<std::size_t> length() override { return size(); }
-  std::int64_t at(std::size_t index) const { return start + static_cast<std::int64_t>(index) * step; }
-  std::string type_name() const override { return "range"; }
-  std::string repr() const override;
-
-  const std::int64_t start, stop, step;
 };
 
 // The result of dict.keys(), dict.values() or dict.items().
@@ -96,7 +83,6 @@ class Function : public Callable {
       : name_(std::move(name)), body_(std::move(body)), depth_(inner_depth + 1) {}
   Value call(Arguments arguments) override { return body_(arguments); }
   std::string type_name() const override { return "builtin_function_or_method"; }
-  std::string repr() const override { return "<built-in method " + name_ + ">"; }
   std::uint32_t depth() const override { return depth_; }
 
  private:
@@ -105,7 +91,7 @@ class Function : public Callable {
   std::uint32_t depth_;
 };
 
-// An object with attributes: a loop, macro or cycler.
+// An object with attributes: a loop or macro.
 class WithAttributes {
  public:
   virtual ~WithAttributes() = default;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "text/jinja/scope.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -77,15 +78,12 @@ class Parser : private ExpressionParser {
     if (tag == "call") return parse_call_block(at);
     if (tag == "generation") return parse_generation(at);
     if (tag == "filter") return parse_filter_block(at);
-    if (tag == "with") return parse_with(at);
-    if (tag == "print") return parse_print(at);
     if (tag == "break" || tag == "continue") {
       auto node = make<LoopControlStmt>(at);
       node->flow = tag == "break" ? Flow::kBreak : Flow::kContinue;
       return node;
     }
-    if (tag == "include" || tag == "import" || tag == "from" || tag == "extends") return parse_load(at, tag);
-    if (tag == "block" || tag == "autoescape") fail(fmt::format("the tag '{}' is not supported", tag), at);
+    if (is_unsupported("tag", tag)) fail(unsupported("tag", tag), at);
     fail(ends.empty() ? fmt::format("unknown tag '{}'", tag)
                       : fmt::format("unknown tag '{}'; expected one of {}", tag, fmt::join(ends, ", ")),
          at);
@@ -110,7 +108,7 @@ class Parser : private ExpressionParser {
     if (!skip_name("in")) fail(fmt::format("expected 'in', got '{}'", describe(current())));
     node->iterable = parse_tuple({.conditional = false, .end_name = "recursive"});
     if (skip_name("if")) node->test = parse_expression();
-    node->recursive = skip_name("recursive");
+    if (is_name("recursive")) fail(unsupported("loop modifier", "recursive"));
     if (parse_block(node->body, {"endfor", "else"}) == "else") parse_block(node->otherwise, {"endfor"});
     return node;
   }
@@ -177,43 +175,6 @@ class Parser : private ExpressionParser {
     auto node = make<FilterBlockStmt>(at);
     node->filter = parse_filters(nullptr, true);
     parse_block(node->body, {"endfilter"});
-    return node;
-  }
-
-  StmtPtr parse_with(Position at) {
-    auto node = make<WithStmt>(at);
-    while (!is(TokenType::kBlockEnd)) {
-      if (!node->targets.empty()) expect_operator(",");
-      node->targets.push_back(parse_target({}));
-      expect_operator("=");
-      node->values.push_back(parse_expression());
-    }
-    for (const ExprPtr& target : node->targets) make_parameters(*target);
-    parse_block(node->body, {"endwith"});
-    return node;
-  }
-
-  static void make_parameters(Expr& target) {
-    if (auto* name = dynamic_cast<Name*>(&target)) name->use = Name::Use::kParameter;
-    if (auto* tuple = dynamic_cast<TupleExpr*>(&target))
-      for (const ExprPtr& item : tuple->items) make_parameters(*item);
-  }
-
-  StmtPtr parse_print(Position at) {
-    auto node = make<OutputStmt>(at);
-    while (!is(TokenType::kBlockEnd)) {
-      if (!node->parts.empty()) expect_operator(",");
-      node->parts.push_back({"", parse_expression()});
-    }
-    return node;
-  }
-
-  // Parses a tag that loads a template. The rest of the tag is skipped, because executing it is an error.
-  StmtPtr parse_load(Position at, const std::string& tag) {
-    auto node = make<LoadStmt>(at);
-    node->tag = tag;
-    node->source = parse_expression();
-    while (!is(TokenType::kBlockEnd) && !is(TokenType::kEnd)) next();
     return node;
   }
 

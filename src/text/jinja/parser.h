@@ -75,7 +75,6 @@ class ExpressionParser {
   ExprPtr parse_sum();
   ExprPtr parse_concat();
   ExprPtr parse_product();
-  ExprPtr parse_power();
   ExprPtr parse_unary(bool with_filter = true);
   ExprPtr parse_primary(bool with_namespace = false);
   ExprPtr parse_name(bool with_namespace);

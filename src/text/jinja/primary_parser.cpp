@@ -1,5 +1,4 @@
 #include <set>
-#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -7,19 +6,6 @@
 #include "text/jinja/parser.h"
 
 namespace dpo::text::jinja {
-namespace {
-
-bool is_python_keyword(const std::string& name) {
-  static const std::unordered_set<std::string> keywords = {
-      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-      "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
-  return keywords.contains(name);
-}
-
-}  // namespace
-
 ExprPtr ExpressionParser::parse_primary(bool with_namespace) {
   const Token& token = current();
   if (is(TokenType::kName)) return parse_name(with_namespace);
@@ -194,12 +180,8 @@ ExprPtr ExpressionParser::parse_call(ExprPtr callee) {
 
 void ExpressionParser::check_names(const CallArguments& arguments, Position at) const {
   std::set<std::string> names;
-  bool repeated = false;
-  for (const auto& [name, value] : arguments.named) {
-    if (is_python_keyword(name)) return;  // passed as a dict, where the last one counts
-    repeated = !names.insert(name).second || repeated;
-  }
-  if (repeated) fail("keyword argument repeated", at);
+  for (const auto& [name, value] : arguments.named)
+    if (!names.insert(name).second) fail("keyword argument repeated", at);
 }
 
 CallArguments ExpressionParser::parse_arguments() {

@@ -28,11 +28,11 @@ std::size_t hash_of(const Value& value);
 bool contains(const Value& container, const Value& item);
 
 // Defined in arithmetic.cpp.
-enum class Arithmetic { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+enum class Arithmetic { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo };
 Value calculate(const Value& a, Arithmetic operation, const Value& b);
 Value negate(const Value& value);
 Value plus(const Value& value);
-Value round_number(const Value& value, std::int64_t digits);  // round(value, digits), halves to even
+Value escape(const Value& value);  // escapes &, <, >, ' and " of a text that is not markup
 
 // Defined in repr.cpp.
 std::string str(const Value& value);
@@ -57,25 +57,10 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
 // or is unsafe.
 Value get_attribute(const Value& value, const std::string& name);
 Value get_item(const Value& value, const Value& key);
-Value get_only_attribute(const Value& value, const std::string& name);  // never an item of a dict
 // Returns the items in reverse order, or nullopt if Python cannot reverse the type.
 std::optional<Values> reversed_items(const Value& value);
 // Finds an attribute without the sandbox's rules, and never an item. Returns nullopt if there is none.
 std::optional<Value> find_attribute(const Value& value, const std::string& name);
-
-// The indices of value[start:stop:step], all within the value.
-struct SliceRange {
-  std::int64_t start, stop, step;
-  std::size_t count;
-  std::size_t at(std::size_t i) const {
-    return static_cast<std::size_t>(start + static_cast<std::int64_t>(i) * step);
-  }
-};
-SliceRange slice_range(std::size_t size, const Value& start, const Value& stop, const Value& step);
-
-// Defined in escape.cpp.
-std::string escape_html(std::string_view text);
-Value escape(const Value& value);  // returns markup
 
 // Defined in tojson.cpp.
 struct JsonStyle {
@@ -87,17 +72,8 @@ struct JsonStyle {
 };
 std::string to_json(const Value& value, const JsonStyle& style);
 
-// Computes text % value.
-std::string percent_format(const std::string& text, const Value& value, bool markup);
-
-// Format like format(value, spec), and numbers for it and for the % operator. Defined in format_spec.cpp.
-std::string format_value(const Value& value, const std::string& spec);
-struct FloatStyle {
-  char type;  // one of eEfFgG%, or r: repr
-  int precision = 6;
-  bool alternate = false;
-  bool keep_point = false;  // at least one digit after the point
-};
-std::string format_float(double number, const FloatStyle& style);
+// Computes text % value. Defined in formatting.cpp.
+std::string percent_format(const std::string& text, const Value& value);
+std::string fixed_text(double number, char type, int precision);  // like printf's f, e and g
 
 }  // namespace dpo::text::jinja

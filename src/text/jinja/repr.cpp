@@ -1,4 +1,3 @@
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -68,32 +67,10 @@ std::string type_name(const Value& value) {
 
 void refuse_undefined(const Value& value) { throw Failure(value.origin().message()); }
 
-// Formats the shortest digits that give the same number, as Python does.
 std::string float_repr(double number) {
   if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
-  char buffer[40];
-  const char* end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr;
-  std::string_view text(buffer, static_cast<std::size_t>(end - buffer));
-  const std::size_t e = text.find('e');
-  int exponent = 0;
-  const char* digits_of_exponent = buffer + e + (text[e + 1] == '+' ? 2 : 1);
-  std::from_chars(digits_of_exponent, end, exponent);
-  std::string sign, digits;
-  for (const char c : text.substr(0, e)) {
-    if (c == '-')
-      sign = "-";
-    else if (c != '.')
-      digits += c;
-  }
-  const int count = static_cast<int>(digits.size());
-  if (exponent < -4 || exponent >= 16)
-    return fmt::format("{}{}{}{}e{}{:02}", sign, digits[0], count > 1 ? "." : "", digits.substr(1),
-                       exponent < 0 ? "-" : "+", std::abs(exponent));
-  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  const auto whole = static_cast<std::size_t>(exponent) + 1;
-  if (count <= exponent + 1) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
-  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+  const std::string text = fmt::format("{}", number);  // the shortest digits that give the same number
+  return text.find_first_of(".ein") == text.npos ? text + ".0" : text;
 }
 
 void append_quoted(std::string& out, std::string_view text) {

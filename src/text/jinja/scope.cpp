@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "text/jinja/symbols.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -22,7 +23,7 @@ class Resolver {
 
   void run() {
     FunctionVariables function(nullptr);
-    if (uses_undeclared(root_.body, "self")) throw SyntaxError({}, "the variable 'self' is not supported");
+    if (uses_undeclared(root_.body, "self")) throw SyntaxError({}, unsupported("variable", "self"));
     Symbols symbols(nullptr, &function);
     symbols.analyze_all(root_.body);
     root_.scope = symbols.scope();
@@ -45,7 +46,6 @@ class Resolver {
       case NodeType::kMacro: return visit_macro_stmt(static_cast<MacroStmt&>(node), frame);
       case NodeType::kCallBlock: return visit_call_block(static_cast<CallBlockStmt&>(node), frame);
       case NodeType::kFilterBlock: return visit_filter_block(static_cast<FilterBlockStmt&>(node), frame);
-      case NodeType::kWith: return visit_with(static_cast<WithStmt&>(node), frame);
       case NodeType::kSet: return visit_set(static_cast<SetStmt&>(node), frame);
       case NodeType::kSetBlock: return visit_set_block(static_cast<SetBlockStmt&>(node), frame);
       default: return visit_other(node, frame);
@@ -56,9 +56,9 @@ class Resolver {
     if (dynamic_cast<LoopControlStmt*>(&node) && !frame.in_loop)
       throw SyntaxError(node.at, "break and continue must be in a loop");
     if (const auto* filter = dynamic_cast<FilterExpr*>(&node); filter && !filter->filter && !frame.soft)
-      throw SyntaxError(node.at, fmt::format("no filter named '{}'", filter->name));
+      throw SyntaxError(node.at, not_found("filter", filter->name));
     if (const auto* test = dynamic_cast<TestExpr*>(&node); test && !test->test && !frame.soft)
-      throw SyntaxError(node.at, fmt::format("no test named '{}'", test->name));
+      throw SyntaxError(node.at, not_found("test", test->name));
     Frame inner = frame;
     if (dynamic_cast<ConditionalExpr*>(&node)) inner.soft = true;
     node.each_child([&](Node& child) { visit(child, inner); });
@@ -91,15 +91,12 @@ class Resolver {
 
   void visit_for(ForStmt& node, const Frame& frame) {
     refuse_loop_as_target(node);
-    node.has_loop = node.recursive || uses_undeclared(node.body, "loop");
-    FunctionVariables own_function(frame.symbols->function());
-    FunctionVariables* const function = node.recursive ? &own_function : frame.symbols->function();
-
-    Symbols body(frame.symbols, function);
+    node.has_loop = uses_undeclared(node.body, "loop");
+    Symbols body(frame.symbols, frame.symbols->function());
     if (node.has_loop) body.declare_parameter("loop");
     body.store_target(*node.target);
     body.analyze_all(node.body);
-    Symbols otherwise(frame.symbols, function);
+    Symbols otherwise(frame.symbols, frame.symbols->function());
     otherwise.analyze_all(node.otherwise);
 
     if (node.test) visit_loop_test(node, frame);
@@ -108,10 +105,9 @@ class Resolver {
     if (node.has_loop) node.loop = slot_of("loop", node, body_frame);
     node.body_target = resolve_target(*node.target, body_frame);
     visit_all(node.body, body_frame);
-    visit_all(node.otherwise, {&otherwise, false, !node.recursive && frame.in_loop});
+    visit_all(node.otherwise, {&otherwise, false, frame.in_loop});
     node.body_scope = body.scope();
     node.else_scope = otherwise.scope();
-    node.function.variables = own_function.size();
   }
 
   // Resolves the filter of a loop, which is a separate generator function in Jinja2.
@@ -140,7 +136,7 @@ class Resolver {
     FunctionVariables function(frame.symbols->function());
     Symbols symbols(frame.symbols, &function);
     symbols.analyze_macro(macro);
-    declare_special(macro, node, symbols);
+    declare_caller(macro, node, symbols);
     symbols.analyze_macro(macro);
     const Frame inner{&symbols};
     for (const auto& parameter : macro.parameters) visit(*parameter, inner);
@@ -150,29 +146,16 @@ class Resolver {
     macro.function.variables = function.size();
   }
 
-  // Declares caller, kwargs and varargs as parameters if the body uses them.
-  static void declare_special(MacroBody& macro, const Node& node, Symbols& symbols) {
-    const auto parameter = [&](const char* name) {
-      const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(),
-                                      [&](const auto& each) { return each->name == name; });
-      return static_cast<std::size_t>(found - macro.parameters.begin());
-    };
-    const std::size_t count = macro.parameters.size();
-    const auto declare = [&](const char* name) {
-      symbols.declare_parameter(name);
-      return symbols.find(name)->index;
-    };
-    macro.explicit_caller = parameter("caller") < count;
-    if (uses_undeclared(macro.body, "caller")) {
-      if (!macro.explicit_caller)
-        macro.caller = declare("caller");
-      else if (parameter("caller") + macro.defaults.size() < count)
-        throw SyntaxError(node.at, "the argument 'caller' must be omitted or have a default");
-    }
-    if (uses_undeclared(macro.body, "kwargs") && parameter("kwargs") == count)
-      macro.kwargs = declare("kwargs");
-    if (uses_undeclared(macro.body, "varargs") && parameter("varargs") == count)
-      macro.varargs = declare("varargs");
+  // Declares the variable `caller` as a parameter if the body uses it.
+  static void declare_caller(MacroBody& macro, const Node& node, Symbols& symbols) {
+    for (const auto& parameter : macro.parameters)
+      if (is_unsupported("macro parameter", parameter->name))
+        throw SyntaxError(node.at, unsupported("macro parameter", parameter->name));
+    for (const char* name : {"kwargs", "varargs"})
+      if (uses_undeclared(macro.body, name)) throw SyntaxError(node.at, unsupported("variable", name));
+    if (!uses_undeclared(macro.body, "caller")) return;
+    symbols.declare_parameter("caller");
+    macro.caller = symbols.find("caller")->index;
   }
 
   void visit_macro_stmt(MacroStmt& node, const Frame& frame) {
@@ -192,19 +175,6 @@ class Resolver {
     const Frame inner{&symbols, false, frame.in_loop};
     visit_all(node.body, inner);
     visit(*node.filter, inner);
-    node.scope = symbols.scope();
-  }
-
-  void visit_with(WithStmt& node, const Frame& frame) {
-    Symbols symbols(frame.symbols, frame.symbols->function());
-    for (const ExprPtr& target : node.targets) symbols.analyze(*target);
-    symbols.analyze_all(node.body);
-    const Frame inner{&symbols, false, frame.in_loop};
-    for (std::size_t i = 0; i < node.targets.size(); ++i) {
-      node.resolved.push_back(resolve_target(*node.targets[i], inner));
-      visit(*node.values[i], frame);
-    }
-    visit_all(node.body, inner);
     node.scope = symbols.scope();
   }
 

@@ -6,6 +6,7 @@
 #include "text/jinja/budget.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/python.h"
+#include "text/jinja/unsupported.h"
 
 namespace dpo::text::jinja {
 namespace {
@@ -53,7 +54,7 @@ Change map_change(const Arguments& arguments) {
   return [arguments](const Value& item) {
     const Value& name = arguments.positional[0];
     const Filter filter = name.is_string() ? find_filter(name.string()) : nullptr;
-    if (!filter) throw Failure(fmt::format("No filter named {}.", repr(name)));
+    if (!filter) throw Failure(not_found("filter", str(name)));
     Arguments all = with_item(item, arguments, 1);
     return filter(all);
   };
@@ -68,7 +69,7 @@ Change test_change(const Arguments& arguments, bool by_attribute) {
     if (arguments.positional.size() <= at) return truth(value);
     const Value& name = arguments.positional[at];
     const Test test = name.is_string() ? find_test(name.string()) : nullptr;
-    if (!test) throw Failure(fmt::format("No test named {}.", repr(name)));
+    if (!test) throw Failure(not_found("test", str(name)));
     Arguments all = with_item(value, arguments, at + 1);
     return test(all);
   };

@@ -172,27 +172,6 @@ Value filter_extreme(Arguments& arguments) {
   return best;
 }
 
-Value filter_groupby(Arguments& arguments) {
-  const Parameters given("groupby", arguments, {"value", "attribute", "default", "case_sensitive"}, 2);
-  const AttributePath path(given[1]);
-  const Value fallback = given.get(2, {});
-  std::vector<Keyed> keyed;
-  for (const Value& item : to_list(given[0])) {
-    const Value part = path.follow(item, fallback);
-    keyed.push_back({given.flag(3) ? part : ignore_case(part), item});
-  }
-  sort_by_key(keyed, false);
-  Values groups;
-  for (std::size_t i = 0; i < keyed.size();) {
-    const std::size_t first = i;
-    Values items;
-    for (; i < keyed.size() && equal(keyed[i].key, keyed[first].key); ++i) items.push_back(keyed[i].item);
-    const Value grouper = given.flag(3) ? keyed[first].key : path.follow(keyed[first].item, fallback);
-    groups.push_back(Value::group(grouper, Value::list(std::move(items))));
-  }
-  return Value::list(std::move(groups));
-}
-
 Value filter_items(Arguments& arguments) {
   const Parameters given("items", arguments, {"value"}, 1);
   const Value dict = given[0];
@@ -229,73 +208,6 @@ Value filter_unique(Arguments& arguments) {
   });
 }
 
-Value filter_slice(Arguments& arguments) {
-  const Parameters given("slice", arguments, {"value", "slices", "fill_with"}, 2);
-  const Value value = given[0], slices = given[1], fill = given.get(2, {});
-  std::optional<Values> items;
-  std::int64_t number = 0, offset = 0;
-  return make_generator(value.depth(), [value, slices, fill, items, number, offset](Value& item) mutable {
-    if (!items) items = to_list(value);
-    const auto size = static_cast<std::int64_t>(items->size());
-    const std::int64_t count = need_index(slices, "slice");
-    if (count == 0) throw Failure("division by zero");
-    spend();
-    if (number >= count) return false;
-    const std::int64_t each = size / count, extra = size % count;
-    const std::int64_t start = offset + number * each;
-    if (number < extra) ++offset;
-    const std::int64_t end = offset + (number + 1) * each;
-    Values part(items->begin() + start, items->begin() + end);
-    if (!fill.is_none() && number >= extra) part.push_back(fill);
-    ++number;
-    item = Value::list(std::move(part));
-    return true;
-  });
-}
-
-Value filter_batch(Arguments& arguments) {
-  const Parameters given("batch", arguments, {"value", "linecount", "fill_with"}, 2);
-  const Value value = given[0], count = given[1], fill = given.get(2, {});
-  std::shared_ptr<Iterator> source;
-  std::optional<Value> ahead;
-  return make_generator(value.depth(), [value, count, fill, source, ahead](Value& item) mutable {
-    if (!source) {
-      source = iterate(value);
-      if (Value first; source->next(first)) {
-        if (equal(Value(0), count)) {  // an empty batch before the first item, as in Jinja2
-          ahead = first;
-          item = Value::list({});
-          return true;
-        }
-        ahead = first;
-      }
-    }
-    Values batch;
-    if (ahead) batch.push_back(*std::exchange(ahead, std::nullopt));
-    if (batch.empty()) return false;
-    for (Value each; source->next(each);) {
-      if (equal(Value(batch.size()), count)) {
-        ahead = each;
-        item = Value::list(std::move(batch));
-        return true;
-      }
-      batch.push_back(each);
-    }
-    if (!fill.is_none() && ordered(Value(batch.size()), Order::kLess, count)) {
-      const std::int64_t missing = need_index(count, "batch") - static_cast<std::int64_t>(batch.size());
-      charge(static_cast<std::uint64_t>(missing), sizeof(Value));
-      batch.insert(batch.end(), static_cast<std::size_t>(missing), fill);
-    }
-    item = Value::list(std::move(batch));
-    return true;
-  });
-}
-
-Value filter_attr(Arguments& arguments) {
-  const Parameters given("attr", arguments, {"obj", "name"}, 2);
-  return get_only_attribute(given[0], need_string(given[1], "attr"));
-}
-
 }  // namespace
 
 AttributePath::AttributePath(const Value& path) {
@@ -321,14 +233,11 @@ Value AttributePath::follow(Value value, const Value& fallback) const {
 
 std::span<const NamedFilter> sequence_filters() {
   static constexpr NamedFilter filters[] = {
-      {"attr", filter_attr},
-      {"batch", filter_batch},
       {"count", filter_length},
       {"d", filter_default},
       {"default", filter_default},
       {"dictsort", filter_dictsort},
       {"first", filter_first},
-      {"groupby", filter_groupby},
       {"items", filter_items},
       {"join", filter_join},
       {"last", filter_last},
@@ -337,7 +246,6 @@ std::span<const NamedFilter> sequence_filters() {
       {"max", filter_extreme<Order::kGreater>},
       {"min", filter_extreme<Order::kLess>},
       {"reverse", filter_reverse},
-      {"slice", filter_slice},
       {"sort", filter_sort},
       {"sum", filter_sum},
       {"unique", filter_unique},

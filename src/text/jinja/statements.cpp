@@ -1,9 +1,7 @@
-#include <fmt/format.h>
-
+#include "text/jinja/statements.h"
 #include "text/jinja/macro.h"
 #include "text/jinja/python.h"
 #include "text/jinja/rendering.h"
-#include "text/jinja/statements.h"
 
 namespace dpo::text::jinja {
 
@@ -77,23 +75,6 @@ Flow FilterBlockStmt::execute(Rendering& rendering) const {
   rendering.write_result(result);
   rendering.leave(scope);
   return Flow::kNext;
-}
-
-Flow WithStmt::execute(Rendering& rendering) const {
-  rendering.enter(scope);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Value value = rendering.evaluate(*values[i]);
-    rendering.at = at;
-    rendering.assign(resolved[i], value);
-  }
-  const Flow flow = rendering.execute(body);
-  rendering.leave(scope);
-  return flow;
-}
-
-Flow LoadStmt::execute(Rendering& rendering) const {
-  rendering.at = at;
-  throw Failure(fmt::format("{}: a chat template cannot load other templates", tag));
 }
 
 }  // namespace dpo::text::jinja

@@ -33,8 +33,7 @@ struct Scope {
   std::vector<std::uint16_t> variables;  // all variables of the scope
 };
 
-// The number of variables of a function: the template itself, a macro, a recursive loop, or the filter of a
-// loop.
+// The number of variables of a function: the template itself, a macro, or the filter of a loop.
 struct FunctionInfo {
   std::uint16_t variables = 0;
 };
@@ -54,7 +53,9 @@ struct OutputStmt : Stmt {
     ExprPtr expr;  // absent for text
   };
   std::vector<Part> parts;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    for (const Part& part : parts) visit_each(visit, part.expr);
+  }
   Flow execute(Rendering& rendering) const override;
 };
 
@@ -66,24 +67,24 @@ struct IfStmt : Stmt {
   std::vector<Branch> branches;
   Stmts otherwise;
   NodeType type() const override { return NodeType::kIf; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    for (const Branch& branch : branches) visit_each(visit, branch.test, branch.body);
+    visit_each(visit, otherwise);
+  }
   Flow execute(Rendering& rendering) const override;
 };
 
 struct ForStmt : Stmt {
   ExprPtr target, iterable, test;
   Stmts body, otherwise;
-  bool recursive = false;
-
   bool has_loop = false;  // true if the variable `loop` is used
   Slot loop;
   Target body_target, test_target;
   Scope body_scope, else_scope, test_scope;
-  FunctionInfo test_function, function;  // `function` if recursive
+  FunctionInfo test_function;
   NodeType type() const override { return NodeType::kFor; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, target, iterable, body, otherwise, test); }
   Flow execute(Rendering& rendering) const override;
-  Flow run(Rendering& rendering, const Value& items, std::uint32_t depth) const;
 };
 
 struct SetStmt : Stmt {
@@ -91,7 +92,7 @@ struct SetStmt : Stmt {
   Target resolved;
   std::vector<Slot> namespaces;  // namespaces of the attribute targets
   NodeType type() const override { return NodeType::kSet; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, target, value); }
   Flow execute(Rendering& rendering) const override;
 };
 
@@ -102,7 +103,7 @@ struct SetBlockStmt : Stmt {
   Target resolved;
   Scope scope;
   NodeType type() const override { return NodeType::kSetBlock; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, target, filter, body); }
   Flow execute(Rendering& rendering) const override;
 };
 
@@ -114,8 +115,7 @@ struct MacroBody {
 
   Scope scope;
   FunctionInfo function;
-  std::optional<std::uint16_t> caller, kwargs, varargs;  // variables of these names, if the body uses them
-  bool explicit_caller = false;                          // true if `caller` is a parameter
+  std::optional<std::uint16_t> caller;  // the variable of this name, if the body uses it
 };
 
 struct MacroStmt : Stmt {
@@ -123,7 +123,9 @@ struct MacroStmt : Stmt {
   std::shared_ptr<MacroBody> macro = std::make_shared<MacroBody>();
   Slot slot;
   NodeType type() const override { return NodeType::kMacro; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    visit_each(visit, macro->parameters, macro->defaults, macro->body);
+  }
   Flow execute(Rendering& rendering) const override;
 };
 
@@ -131,7 +133,9 @@ struct CallBlockStmt : Stmt {
   std::unique_ptr<CallExpr> call;  // absent in a generation block
   std::shared_ptr<MacroBody> macro = std::make_shared<MacroBody>();
   NodeType type() const override { return NodeType::kCallBlock; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override {
+    visit_each(visit, call, macro->parameters, macro->defaults, macro->body);
+  }
   Flow execute(Rendering& rendering) const override;
 };
 
@@ -140,17 +144,7 @@ struct FilterBlockStmt : Stmt {
   Stmts body;
   Scope scope;
   NodeType type() const override { return NodeType::kFilterBlock; }
-  void each_child(const Visit& visit) override;
-  Flow execute(Rendering& rendering) const override;
-};
-
-struct WithStmt : Stmt {
-  Exprs targets, values;
-  Stmts body;
-  std::vector<Target> resolved;
-  Scope scope;
-  NodeType type() const override { return NodeType::kWith; }
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, body, filter); }
   Flow execute(Rendering& rendering) const override;
 };
 
@@ -159,20 +153,12 @@ struct LoopControlStmt : Stmt {
   Flow execute(Rendering&) const override { return flow; }
 };
 
-// An include, import or extends. There is nothing to load from, so executing it is an error.
-struct LoadStmt : Stmt {
-  std::string tag;
-  ExprPtr source;
-  Flow execute(Rendering& rendering) const override;
-  void each_child(const Visit& visit) override { visit(*source); }
-};
-
 struct TemplateNode : Node {
   Stmts body;
   Scope scope;
   FunctionInfo function;
   bool has_generation = false;
-  void each_child(const Visit& visit) override;
+  void each_child(const Visit& visit) override { visit_each(visit, body); }
 };
 
 }  // namespace dpo::text::jinja

@@ -66,9 +66,6 @@ void Symbols::analyze(Node& node) {
       if (const auto& call = static_cast<CallBlockStmt&>(node).call) analyze(*call);
       return;
     case NodeType::kFilterBlock: return analyze(*static_cast<FilterBlockStmt&>(node).filter);
-    case NodeType::kWith:
-      for (const ExprPtr& value : static_cast<WithStmt&>(node).values) analyze(*value);
-      return;
     case NodeType::kSetBlock: return analyze(*static_cast<SetBlockStmt&>(node).target);
     default: return node.each_child([&](Node& child) { analyze(child); });
   }

@@ -2,7 +2,6 @@
 
 #include "text/jinja/arguments.h"
 #include "text/jinja/builtins.h"
-#include "text/jinja/methods.h"
 #include "text/jinja/python.h"
 
 namespace dpo::text::jinja {
@@ -27,39 +26,15 @@ bool is_float(const Value& value) { return value.kind() == Kind::kFloat; }
 bool is_number(const Value& value) { return value.is_number(); }
 bool is_string(const Value& value) { return value.is_string(); }
 bool is_mapping(const Value& value) { return value.is_dict(); }
-bool is_escaped(const Value& value) { return value.is_markup(); }
 bool is_odd(const Value& value) { return equal(calculate(value, Arithmetic::kModulo, 2), 1); }
 bool is_even(const Value& value) { return equal(calculate(value, Arithmetic::kModulo, 2), 0); }
 
-// Returns whether a filter has this name. Python looks the value up in a dict, so it must be hashable.
-bool is_filter(const Value& value) {
-  hash_of(value);
-  return value.is_string() && find_filter(value.string());
-}
-
-bool is_test(const Value& value) {
-  hash_of(value);
-  return value.is_string() && find_test(value.string());
-}
-
 // Returns whether the value has both a length and items.
 bool is_sequence(const Value& value) {
-  return value.is_string() || value.is_sequence() || value.is_dict() || value.is_undefined() ||
-         object_as<RangeObject>(value);
+  return value.is_string() || value.is_sequence() || value.is_dict() || value.is_undefined();
 }
 
 bool is_callable(const Value& value) { return value.is_undefined() || object_as<Callable>(value); }
-
-template <const char* const& method>
-bool test_case(Arguments& arguments) {
-  const Parameters given("test", arguments, {"value"}, 1);
-  const Value text = given[0].is_string() ? given[0] : Value(str(given[0]));
-  const Value function = *find_str_method(text, method);
-  return truth(object_as<Callable>(function)->call({}));
-}
-
-constexpr const char* kIsLower = "islower";
-constexpr const char* kIsUpper = "isupper";
 
 bool test_divisibleby(Arguments& arguments) {
   const Parameters given("divisibleby", arguments, {"value", "num"}, 2);
@@ -97,16 +72,12 @@ Test find_test(std::string_view name) {
       {"divisibleby", test_divisibleby},
       {"defined", test_kind<is_defined>},
       {"undefined", test_kind<is_undefined>},
-      {"filter", test_kind<is_filter>},
-      {"test", test_kind<is_test>},
       {"none", test_kind<is_none>},
       {"boolean", test_kind<is_boolean>},
       {"false", test_kind<is_false>},
       {"true", test_kind<is_true>},
       {"integer", test_kind<is_integer>},
       {"float", test_kind<is_float>},
-      {"lower", test_case<kIsLower>},
-      {"upper", test_case<kIsUpper>},
       {"string", test_kind<is_string>},
       {"mapping", test_kind<is_mapping>},
       {"number", test_kind<is_number>},
@@ -114,7 +85,6 @@ Test find_test(std::string_view name) {
       {"iterable", test_kind<is_iterable>},
       {"callable", test_kind<is_callable>},
       {"sameas", test_sameas},
-      {"escaped", test_kind<is_escaped>},
       {"in", test_in},
       {"==", test_equal<true>},
       {"eq", test_equal<true>},

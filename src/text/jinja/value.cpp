@@ -16,7 +16,6 @@ namespace {
 struct Sequence {
   Values items;
   std::uint32_t depth;
-  bool group = false;
 };
 
 constexpr std::size_t kIndexedSize = 16;  // dicts with more keys have an index
@@ -26,11 +25,11 @@ std::uint32_t check_depth(std::uint32_t depth) {
   return depth;
 }
 
-std::shared_ptr<const Sequence> make_sequence(Values items, bool group = false) {
+std::shared_ptr<const Sequence> make_sequence(Values items) {
   charge(sizeof(Sequence) + items.size() * sizeof(Value));
   std::uint32_t depth = 0;
   for (const Value& item : items) depth = std::max(depth, item.depth());
-  return std::make_shared<const Sequence>(Sequence{std::move(items), check_depth(depth + 1), group});
+  return std::make_shared<const Sequence>(Sequence{std::move(items), check_depth(depth + 1)});
 }
 
 bool same_key(const Value& a, const Value& b) { return equal(a, b); }
@@ -75,13 +74,6 @@ Value Value::tuple(Values items) {
   return value;
 }
 
-Value Value::group(Value grouper, Value list) {
-  Value value;
-  value.pointer_ = make_sequence({std::move(grouper), std::move(list)}, true);
-  value.kind_ = Kind::kTuple;
-  return value;
-}
-
 Value Value::missing() {
   Value value;
   value.kind_ = Kind::kMissing;
@@ -96,8 +88,6 @@ Value Value::undefined(Undefined origin) {
 }
 
 const Values& Value::items() const { return get<Sequence>().items; }
-
-bool Value::is_group() const { return kind_ == Kind::kTuple && get<Sequence>().group; }
 
 const Value* Value::find(std::string_view key) const { return is_dict() ? dict().find(key) : nullptr; }
 

@@ -44,7 +44,7 @@ struct Undefined {
   std::string message() const;
 };
 
-// A UTF-8 text. Markup is HTML made by `|safe` and `|escape`; other text added to it gets &, < and > escaped.
+// A UTF-8 text. Markup is the result of the filter safe. Other text that is added to it is escaped for HTML.
 struct Text {
   std::string bytes;
   bool markup = false;
@@ -68,7 +68,6 @@ class Value {
 
   static Value list(Values items);
   static Value tuple(Values items);
-  static Value group(Value grouper, Value list);  // tuple with these attributes, as in `groupby`
   static Value missing();
   static Value undefined(Undefined origin);
 
@@ -91,7 +90,6 @@ class Value {
   const std::string& string() const { return get<Text>().bytes; }
   bool is_markup() const { return is_string() && get<Text>().markup; }
   const Values& items() const;  // for a list or tuple
-  bool is_group() const;        // true for a tuple made by group()
   const Dict& dict() const { return get<Dict>(); }
   Object& object() const { return *static_cast<Object*>(const_cast<void*>(pointer_.get())); }
   const Undefined& origin() const { return get<Undefined>(); }
@@ -154,7 +152,7 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual std::string type_name() const = 0;
-  virtual std::string repr() const = 0;
+  virtual std::string repr() const { return "<" + type_name() + ">"; }
   virtual std::uint32_t depth() const { return 0; }
   virtual std::optional<std::size_t> length() { return std::nullopt; }  // for types with len()
 };
