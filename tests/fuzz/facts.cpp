@@ -5,11 +5,10 @@
 #include "plan/lengths.h"
 #include "plan/machine.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::facts {
 namespace {
-
-using namespace std::string_literals;
 
 bool try_device(std::string_view input) {
   const MemoryFile file(input);
@@ -37,18 +36,8 @@ const std::string kSeeds[] = {
     "link_gbytes_per_second: "
     "1e1, network_gbytes_per_second: 1, watts: 0, usd_per_hour: 0, per_core: yes}",
 };
-const std::string kTokens[] = {"[",       "]",     "{",         "}",
-                               "'",       "\"",    "\\",        ",",
-                               ":",       ": ",    "\n",        "  ",
-                               "\t",      "- ",    "#",         "&a ",
-                               "*a",      "<<: ",  "!!int ",    "|\n",
-                               ">\n",     "? ",    "---\n",     "...\n",
-                               ".inf",    ".nan",  "-1",        "0",
-                               "1e999",   "1e308", "~",         "yes",
-                               "null",    "\xff",  "\x1b[2J",   "\"\\x1b\"",
-                               "\\n",     "\0"s,   "watts: ",   "cores: ",
-                               "matches", "[[",    "%YAML 9\n", "\xef\xbb\xbf",
-                               "\"\\q\""};
+const Tokens kTokens = yaml_tokens(
+    {"  ", "yes", "\x1b[2J", "\"\\x1b\"", "\\n", "watts: ", "cores: ", "matches", "[[", "\"\\q\""});
 
 bool try_lengths(std::string_view input) {
   const MemoryFile file(input);

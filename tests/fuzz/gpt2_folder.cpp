@@ -6,11 +6,10 @@
 #include "target.h"
 #include "temp_folder.h"
 #include "text/tokenizer.h"
+#include "tokens.h"
 
 namespace fuzz::gpt2_folder {
 namespace {
-
-using namespace std::string_literals;
 
 void try_texts(const dpo::text::Tokenizer& tokenizer) {
   for (const std::string_view text : {"Hello  world, it's 12\r\n", "é漢字😀<|endoftext|>", "\xff hello", ""}) {
@@ -54,37 +53,9 @@ const std::string kConfigs[] = {
         "unk_token": {"content": "<unk>", "normalized": true}, "pad_token": "<pad>"})",
     "{}",
 };
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "\"",
-                               ",",
-                               ":",
-                               "0",
-                               "-1",
-                               "4000000000",
-                               "1e9",
-                               "null",
-                               "\n",
-                               "\r\n",
-                               " ",
-                               "  ",
-                               "\"he\": 4,",
-                               "\"x\": ",
-                               "\xff",
-                               "\xc3",
-                               "#",
-                               "#version",
-                               "h e\n",
-                               "he",
-                               "\0"s,
-                               "true",
-                               "\\u0000",
-                               "\\ud800",
-                               "\"bos_token\": ",
-                               "\"content\": \"\"",
-                               "\"14\": ",
-                               "\"lstrip\": "};
+const Tokens kTokens =
+    json_tokens({"4000000000", "1e9", "\r\n", "  ", "\"he\": 4,", "\"x\": ", "\xc3", "#", "#version", "h e\n",
+                 "he", "\"bos_token\": ", "\"content\": \"\"", "\"14\": ", "\"lstrip\": "});
 
 std::string make(Mutator& mutator) {
   const std::size_t which = mutator.below(2);

@@ -7,6 +7,7 @@
 #include "hub/answers.h"
 #include "hub/upload_messages.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::hub_answers {
 namespace {
@@ -68,37 +69,9 @@ const std::string kSeeds[] = {
     R"({"name": "a", "orgs": [{"name": "b"}], "auth": {"accessToken": {"role": "read"}}})",
 };
 
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "..",
-                               "../",
-                               "/",
-                               "\\u0000",
-                               "//",
-                               "null",
-                               "true",
-                               "-1",
-                               "1e999",
-                               "{\"a\":",
-                               "\xff",
-                               "\"size\":",
-                               "\"path\":",
-                               "\"a\"",
-                               "\"/etc/passwd\"",
-                               "\"../x\"",
-                               "\"\"",
-                               "\"file\"",
-                               kSha1,
-                               kSha256,
-                               "99999999999999999999",
-                               "\"lfs\": {}",
-                               "\n"};
+const Tokens kTokens =
+    json_tokens({"..", "../", "/", "//", "\"size\":", "\"path\":", "\"a\"", "\"/etc/passwd\"", "\"../x\"",
+                 "\"\"", "\"file\"", kSha1, kSha256, "99999999999999999999", "\"lfs\": {}"});
 
 std::string make(Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);

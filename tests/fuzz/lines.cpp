@@ -7,6 +7,7 @@
 #include "memory_file.h"
 #include "report/metric_log.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::lines {
 namespace {
@@ -68,38 +69,9 @@ const std::string kMetricSeeds[] = {
     R"({"loss/eval": null, "counters/examples": 64})"
     "\n",
 };
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "\n",
-                               "\r\n",
-                               "null",
-                               "true",
-                               "1e999",
-                               "-0",
-                               "\\u0000",
-                               "\\ud800",
-                               "\xc3\xa9",
-                               "\xff",
-                               "\0"s,
-                               "prompt",
-                               "chosen",
-                               "rejected",
-                               "responses",
-                               "messages",
-                               "scores",
-                               "\"responses\": [],",
-                               "\xef\xbb\xbf",
-                               "\x1f\x8b",
-                               "\x28\xb5\x2f\xfd",
-                               "18446744073709551616",
-                               "\"counters/examples\": ",
-                               "\"loss/train\": "};
+const Tokens kTokens = json_tokens({"\r\n", "prompt", "chosen", "rejected", "responses", "messages", "scores",
+                                    "\"responses\": [],", "\x1f\x8b", "\x28\xb5\x2f\xfd",
+                                    "18446744073709551616", "\"counters/examples\": ", "\"loss/train\": "});
 
 template <std::size_t N>
 std::string make(Mutator& mutator, const std::string (&seeds)[N]) {

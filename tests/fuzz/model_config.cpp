@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "model/spec/settings.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::model_config {
 namespace {
@@ -70,50 +71,30 @@ const std::string kSeeds[] = {
         "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": true, "mlp_only_layers": []})",
 };
 
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "0",
-                               "1",
-                               "-",
-                               "-1",
-                               "7",
-                               "1e9",
-                               "1e99",
-                               "1e999",
-                               "0.5",
-                               "16777216",
-                               "16777217",
-                               "9223372036854775808",
-                               "18446744073709551615",
-                               "null",
-                               "true",
-                               "false",
-                               "\"llama\"",
-                               "\"mistral\"",
-                               "\"qwen2\"",
-                               "\"head_dim\":",
-                               "\"factor\":",
-                               "\"rotary_pct\":",
-                               "\"rope_type\":\"yarn\",",
-                               "\"num_key_value_heads\":",
-                               "\"quantization_config\":{},",
-                               "\"quantization_config\":{\"load_in_8bit\":true,",
-                               "\"quant_method\":\"bitsandbytes\",",
-                               "\"load_in_4bit\":true,",
-                               "\"bnb_4bit_quant_type\":\"nf4\",",
-                               "\"llm_int8_skip_modules\":[\"a\"],",
-                               "\"sliding_window\":4,",
-                               "{\"a\":",
-                               "[[",
-                               "\\u0000",
-                               "\xff",
-                               " "};
+const Tokens kTokens = json_tokens({"1",
+                                    "-",
+                                    "7",
+                                    "1e9",
+                                    "1e99",
+                                    "0.5",
+                                    "16777216",
+                                    "16777217",
+                                    "false",
+                                    "\"llama\"",
+                                    "\"mistral\"",
+                                    "\"qwen2\"",
+                                    "\"head_dim\":",
+                                    "\"factor\":",
+                                    "\"rotary_pct\":",
+                                    "\"rope_type\":\"yarn\",",
+                                    "\"num_key_value_heads\":",
+                                    "\"quantization_config\":{},",
+                                    "\"quantization_config\":{\"load_in_8bit\":true,",
+                                    "\"quant_method\":\"bitsandbytes\",",
+                                    "\"load_in_4bit\":true,",
+                                    "\"bnb_4bit_quant_type\":\"nf4\",",
+                                    "\"llm_int8_skip_modules\":[\"a\"],",
+                                    "\"sliding_window\":4,"});
 
 std::string make(Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);

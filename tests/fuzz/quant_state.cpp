@@ -5,6 +5,7 @@
 
 #include "allocations.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::quant_state {
 namespace {
@@ -29,11 +30,8 @@ const std::string kSeeds[] = {
         "nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": 0.043})",
 };
 
-const std::string kTokens[] = {"{",    "}",          "[",         "]",       ",",
-                               ":",    "\"",         "null",      "true",    "-1",
-                               "1e99", "1073741824", "999999999", "64",      "256",
-                               "nf4",  "fp4",        "0",         "[[",      "{\"a\":",
-                               "\xff", "\n",         "\\",        "\\u0000", "\"shape\":[1,1],"};
+const Tokens kTokens =
+    json_tokens({"1e99", "1073741824", "999999999", "64", "256", "nf4", "fp4", "\"shape\":[1,1],"});
 
 std::string make(Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);

@@ -2,11 +2,11 @@
 #include "comm/launch.h"
 #include "comm/messages.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::ranks {
 namespace {
 
-using namespace std::string_literals;
 using namespace dpo::comm;
 
 // Messages are equal whether they arrive in pieces or whole, and are read back as they are written.
@@ -54,13 +54,8 @@ const std::string kVariables[] = {
     "SLURM_JOB_ID=7\nSLURM_STEP_ID=0\nSLURM_PROCID=1\nSLURM_NTASKS=2\nSLURM_LOCALID=1\n",
     "TORCHELASTIC_RUN_ID=x\nTORCHELASTIC_RESTART_COUNT=1\nTORCHELASTIC_USE_AGENT_STORE=True\n",
 };
-const std::string kTokens[] = {"{",          "}",           "[",          "]",
-                               ",",          ":",           "\"",         "\\",
-                               "\n",         "null",        "true",       "-1",
-                               "1.5",        "1e999",       "4294967297", "9223372036854775808",
-                               "\xff",       "\\ud800",     "\\u0000",    "\"kind\": ",
-                               "\"rank\": ", "\"token\": ", "\"what\": ", "=",
-                               " ",          "0x1",         "+1",         "2147483648"};
+const Tokens kTokens = json_tokens(
+    {"4294967297", "\"kind\": ", "\"rank\": ", "\"token\": ", "\"what\": ", "=", "0x1", "+1", "2147483648"});
 
 template <const auto& kSeeds>
 std::string make(Mutator& mutator) {

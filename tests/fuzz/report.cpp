@@ -11,6 +11,7 @@
 #include "serve/views.h"
 #include "target.h"
 #include "temp_folder.h"
+#include "tokens.h"
 
 namespace fuzz::report {
 namespace {
@@ -48,39 +49,10 @@ const RunFile kFiles[] = {
      "2026-11-17 04:25:00  run folder x\n2026-11-17 04:25:01  warning: w\n2026-11-17 04:25:02  done: 1 "
      "update\n"},
 };
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "\n",
-                               "null",
-                               "true",
-                               "1e999",
-                               "1e308",
-                               "-1e308",
-                               "5e-324",
-                               "-0",
-                               "9223372036854775807",
-                               "18446744073709551615",
-                               "\\u0000",
-                               "\\u202e",
-                               "\xff",
-                               "<script>",
-                               "</script>",
-                               "</style>",
-                               "<!--",
-                               "&",
-                               "'",
-                               "onerror=alert(1)",
-                               "\"example\": ",
-                               "\"rewards\": [",
-                               "\"counters/examples\": ",
-                               "error: ",
-                               "stopped by a signal "};
+const Tokens kTokens =
+    json_tokens({"1e308", "-1e308", "5e-324", "9223372036854775807", "\\u202e", "<script>", "</script>",
+                 "</style>", "<!--", "&", "'", "onerror=alert(1)", "\"example\": ", "\"rewards\": [",
+                 "\"counters/examples\": ", "error: ", "stopped by a signal "});
 
 std::string make(Mutator& mutator) {
   const RunFile& file = mutator.pick(kFiles);

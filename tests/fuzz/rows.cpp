@@ -12,6 +12,7 @@
 #include "memory_file.h"
 #include "rows.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::rows {
 namespace {
@@ -83,8 +84,6 @@ bool try_reader(Reader read, std::string_view input) {
 
 namespace {
 
-using namespace std::string_literals;
-
 const std::string kRows[] = {
     R"({"chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: a\n\nAssistant: c"})",
     R"({"prompt": "q", "chosen": "é", "rejected": "\u00e8\ud83d\ude00"})",
@@ -103,60 +102,36 @@ const std::string kCsv[] = {
     "question,chosen,rejected\nq,a,b\n\n,,\n",
 };
 
-const std::string kTokens[] = {
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\"",
-    "\\",
-    "\n",
-    "\r\n",
-    "\r",
-    "null",
-    "true",
-    "1e999",
-    "-0",
-    "\\u0000",
-    "\\ud800",
-    "\\n",
-    "\xc3\xa9",
-    "\xff",
-    "\xc3",
-    "\xed\xa0\x80",
-    "\0"s,
-    "\"\"",
-    "\t",
-    " ",
-    "prompt",
-    "chosen",
-    "rejected",
-    "responses",
-    "scores",
-    "role",
-    "content",
-    "<p>",
-    "</p>",
-    "<code>",
-    "<",
-    ">",
-    "&#",
-    "&amp",
-    "<!--",
-    "-->",
-    "</",
-    "&#x110000;",
-    "<br/>",
-    "<script>",
-    "\xef\xbb\xbf",
-    "\n\nAssistant:",
-    "\\n\\nAssistant:",
-    "0",
-    "9223372036854775808",
-    "\xf0\x9f\x98\x80",
-};
+const Tokens kTokens = json_tokens({"\r\n",
+                                    "\r",
+                                    "\\n",
+                                    "\xc3",
+                                    "\xed\xa0\x80",
+                                    "\"\"",
+                                    "\t",
+                                    "prompt",
+                                    "chosen",
+                                    "rejected",
+                                    "responses",
+                                    "scores",
+                                    "role",
+                                    "content",
+                                    "<p>",
+                                    "</p>",
+                                    "<code>",
+                                    "<",
+                                    ">",
+                                    "&#",
+                                    "&amp",
+                                    "<!--",
+                                    "-->",
+                                    "</",
+                                    "&#x110000;",
+                                    "<br/>",
+                                    "<script>",
+                                    "\n\nAssistant:",
+                                    "\\n\\nAssistant:",
+                                    "\xf0\x9f\x98\x80"});
 
 std::string rows(Mutator& mutator, bool array) {
   std::string text = array ? "[" : "";

@@ -10,12 +10,12 @@
 #include "run/state_files.h"
 #include "target.h"
 #include "temp_folder.h"
+#include "tokens.h"
 #include "train/score_table.h"
 
 namespace fuzz::run_files {
 namespace {
 
-using namespace std::string_literals;
 using namespace dpo::run;
 using dpo::train::ScoreTable;
 
@@ -92,38 +92,10 @@ const std::string kMetrics[] = {
 const Sample kSample{"prompt", "text", 12, true};
 const std::string kSamples[] = {to_json_lines(std::span(&kSample, 1), {}).front(),
                                 to_json_lines(std::span(&kSample, 1), std::span(&kSample, 1)).front()};
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "\n",
-                               "null",
-                               "true",
-                               "-1",
-                               "0",
-                               "1.5",
-                               "1e999",
-                               "1e18",
-                               "9223372036854775808",
-                               "18446744073709551615",
-                               "../",
-                               "/",
-                               "..",
-                               "\\u0000",
-                               "\xff",
-                               "\"files\": ",
-                               "\"size\": ",
-                               "\"sha256\": \"\"",
-                               "\"updates\": ",
-                               "\"identity\": ",
-                               "\"best\": ",
-                               "\"counters/examples\": ",
-                               "\"policy_tokens\": ",
-                               "\"a\": {\"size\": 1}, "};
+const Tokens kTokens =
+    json_tokens({"1e18", "../", "/", "..", "\"files\": ", "\"size\": ", "\"sha256\": \"\"",
+                 "\"updates\": ", "\"identity\": ", "\"best\": ", "\"counters/examples\": ",
+                 "\"policy_tokens\": ", "\"a\": {\"size\": 1}, "});
 
 template <const auto& kSeeds>
 std::string make(Mutator& mutator) {

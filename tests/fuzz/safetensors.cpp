@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/formats/safetensors.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::safetensors {
 namespace {
@@ -60,45 +61,10 @@ const Seed kSeeds[] = {
      17},
 };
 
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "0",
-                               "1",
-                               "8",
-                               "-",
-                               "-1",
-                               "1e9",
-                               "2.0",
-                               "4611686018427387904",
-                               "18446744073709551615",
-                               "9223372036854775808",
-                               "null",
-                               "true",
-                               "\"F32\"",
-                               "\"F64\"",
-                               "\"F4\"",
-                               "\"a\"",
-                               "\"dtype\"",
-                               "\"shape\"",
-                               "\"data_offsets\"",
-                               "\"__metadata__\"",
-                               "[0,8]",
-                               "[8,0]",
-                               "[0,0]",
-                               R"("c":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)",
-                               "[[",
-                               "{\"a\":",
-                               "\\u0000",
-                               "\\ud800",
-                               " ",
-                               "\xff",
-                               "\xc3\xa9"};
+const Tokens kTokens =
+    json_tokens({"1", "8", "-", "1e9", "2.0", "4611686018427387904", "\"F32\"", "\"F64\"", "\"F4\"", "\"a\"",
+                 "\"dtype\"", "\"shape\"", "\"data_offsets\"", "\"__metadata__\"", "[0,8]", "[8,0]", "[0,0]",
+                 R"("c":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"});
 
 std::string with_length(std::uint64_t length, const std::string& rest) {
   std::string file(8, '\0');

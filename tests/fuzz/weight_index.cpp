@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/formats/index.h"
 #include "target.h"
+#include "tokens.h"
 
 namespace fuzz::weight_index {
 namespace {
@@ -42,39 +43,9 @@ const std::string kSeeds[] = {
     R"({"weight_map": {"x": "sub/folder/file.bin", "y": "a"}})",
 };
 
-const std::string kTokens[] = {"{",
-                               "}",
-                               "[",
-                               "]",
-                               ",",
-                               ":",
-                               "\"",
-                               "\\",
-                               "\\\"",
-                               "..",
-                               "../",
-                               "/",
-                               "./",
-                               "\\u0000",
-                               "\\u002e",
-                               "//",
-                               "\"weight_map\"",
-                               "\"weight_map\":{",
-                               "\"x\":\"../x\",",
-                               "\"x\":\"/etc/passwd\",",
-                               "\"x\":\"\",",
-                               "\"x\":\"a\",",
-                               "null",
-                               "true",
-                               "-1",
-                               "1e999",
-                               "[[",
-                               "{\"a\":",
-                               "\xff",
-                               "\xef\xbb\xbf",
-                               "\n",
-                               ".\"",
-                               "/.."};
+const Tokens kTokens =
+    json_tokens({"\\\"", "..", "../", "/", "./", "\\u002e", "//", "\"weight_map\"", "\"weight_map\":{",
+                 "\"x\":\"../x\",", "\"x\":\"/etc/passwd\",", "\"x\":\"\",", "\"x\":\"a\",", ".\"", "/.."});
 
 std::string make(Mutator& mutator) {
   std::string text = mutator.pick(kSeeds);
