@@ -75,13 +75,21 @@ bool is_python_attribute(std::string_view name) {
   return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
 }
 
-std::optional<Value> find_object_attribute(const Value& value, const std::string& name) {
-  if (const auto* space = object_as<Namespace>(value)) {
-    const Value* found = space->find(name);
-    return found ? std::optional<Value>(*found) : std::nullopt;
+std::optional<Value> find_attribute(const Value& value, const std::string& name) {
+  switch (value.kind()) {
+    case Kind::kUndefined: refuse_undefined(value);
+    case Kind::kString: return find_str_method(value, name);
+    case Kind::kList:
+    case Kind::kTuple: return find_sequence_method(value, name);
+    case Kind::kDict: return find_dict_method(value, name);
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+      if (is_unsupported("number attribute", name)) throw Failure(unsupported("number attribute", name));
+      return std::nullopt;
+    case Kind::kObject: return value.object().attribute(name);
+    default: return std::nullopt;
   }
-  if (auto* object = object_as<WithAttributes>(value)) return object->attribute(name);
-  return std::nullopt;
 }
 
 // Returns the attribute as the sandbox shows it to a template, or nullopt if there is none.
@@ -89,6 +97,11 @@ std::optional<Value> visible_attribute(const Value& value, const std::string& na
   if (is_python_attribute(name) && !object_as<Namespace>(value)) return unsafe_member(value, name);
   if (changes_object(value, name)) return unsafe_member(value, name);
   return find_attribute(value, name);
+}
+
+// Returns the index for a subscript or count (an int or bool), or nullopt for other types.
+std::optional<std::int64_t> as_index(const Value& value) {
+  return value.is_integer() ? std::optional<std::int64_t>(value.integer()) : std::nullopt;
 }
 
 const Value* element(const Values& items, std::int64_t index) {
@@ -223,10 +236,6 @@ Values to_list(const Value& value) {
   return items;
 }
 
-std::optional<std::int64_t> as_index(const Value& value) {
-  return value.is_integer() ? std::optional<std::int64_t>(value.integer()) : std::nullopt;
-}
-
 std::int64_t need_index(const Value& value, std::string_view what) {
   if (const auto index = as_index(value)) return *index;
   throw Failure(fmt::format("{}: '{}' object cannot be interpreted as an integer", what, type_name(value)));
@@ -242,23 +251,6 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   items.reserve(part.count);
   for (std::size_t i = 0; i < part.count; ++i) items.push_back(value.items()[part.at(i)]);
   return value.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items));
-}
-
-std::optional<Value> find_attribute(const Value& value, const std::string& name) {
-  switch (value.kind()) {
-    case Kind::kUndefined: refuse_undefined(value);
-    case Kind::kString: return find_str_method(value, name);
-    case Kind::kList:
-    case Kind::kTuple: return find_sequence_method(value, name);
-    case Kind::kDict: return find_dict_method(value, name);
-    case Kind::kBool:
-    case Kind::kInt:
-    case Kind::kFloat:
-      if (is_unsupported("number attribute", name)) throw Failure(unsupported("number attribute", name));
-      return std::nullopt;
-    case Kind::kObject: return find_object_attribute(value, name);
-    default: return std::nullopt;
-  }
 }
 
 Value get_attribute(const Value& value, const std::string& name) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -33,21 +34,14 @@ std::string normalize_newlines(std::string_view text) {
 
 bool is_name_character(char c) { return is_ascii_letter(c) || is_ascii_digit(c) || c == '_'; }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 // Reads the digits of \xhh, \uhhhh or \Uhhhhhhhh at `at`, and moves `at` after them.
-bool read_hex(std::string_view text, std::size_t& at, int digits, char32_t& code) {
-  code = 0;
-  for (int i = 0; i < digits; ++i, ++at) {
-    const int digit = at < text.size() ? hex_digit(text[at]) : -1;
-    if (digit < 0) return false;
-    code = code * 16 + static_cast<char32_t>(digit);
-  }
-  return true;
+bool read_hex(std::string_view text, std::size_t& at, std::size_t digits, char32_t& code) {
+  const std::string_view part = text.substr(at, digits);
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number, 16);
+  code = number;
+  at += digits;
+  return error == std::errc() && end == part.data() + digits;
 }
 
 constexpr std::string_view kSimpleEscapes = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";

@@ -7,7 +7,7 @@ namespace dpo::text::jinja {
 namespace {
 
 // The variable `loop`. As in Jinja2, it looks one item ahead only when the next or last one is requested.
-class Loop : public Object, public WithAttributes {
+class Loop : public Object {
  public:
   explicit Loop(const Value& items) : items_(items), iterator_(iterate(items)) {}
 

@@ -11,7 +11,7 @@
 namespace dpo::text::jinja {
 namespace {
 
-class Macro : public Callable, public WithAttributes {
+class Macro : public Callable {
  public:
   Macro(Rendering& rendering, std::optional<std::string> name, std::shared_ptr<const MacroBody> body)
       : rendering_(rendering), name_(std::move(name)), body_(std::move(body)), cells_(rendering.cells()) {}

@@ -23,6 +23,11 @@ std::string DictView::repr() const {
   return type_name() + "(" + jinja::repr(Value::list(std::move(items))) + ")";
 }
 
+std::optional<Value> Namespace::attribute(const std::string& name) {
+  const Value* found = attributes_.find(std::string_view(name));
+  return found ? std::optional<Value>(*found) : std::nullopt;
+}
+
 void Namespace::set(const std::string& name, Value value) {
   if (name.starts_with('_'))
     throw Failure(

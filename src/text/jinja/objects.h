@@ -54,7 +54,7 @@ class DictView : public Object {
 class Namespace : public Object {
  public:
   explicit Namespace(Dict attributes) : attributes_(std::move(attributes)) {}
-  const Value* find(const std::string& name) const { return attributes_.find(std::string_view(name)); }
+  std::optional<Value> attribute(const std::string& name) override;
   void set(const std::string& name, Value value);
   void clear() { attributes_ = {}; }
   std::string type_name() const override { return "Namespace"; }
@@ -89,13 +89,6 @@ class Function : public Callable {
   std::string name_;
   Body body_;
   std::uint32_t depth_;
-};
-
-// An object with attributes: a loop or macro.
-class WithAttributes {
- public:
-  virtual ~WithAttributes() = default;
-  virtual std::optional<Value> attribute(const std::string& name) = 0;
 };
 
 // Returns the object as a T, or nullptr.

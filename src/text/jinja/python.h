@@ -38,8 +38,6 @@ Value escape(const Value& value);  // escapes &, <, >, ' and " of a text that is
 std::string str(const Value& value);
 std::string repr(const Value& value);
 void append_str(std::string& out, const Value& value);
-void append_repr(std::string& out, const Value& value);
-void append_quoted(std::string& out, std::string_view text);  // repr of a str
 std::string float_repr(double number);
 
 // Defined in access.cpp.
@@ -48,8 +46,6 @@ std::size_t length(const Value& value);
 std::shared_ptr<Iterator> iterate(const Value& value);
 bool is_iterable(const Value& value);
 Values to_list(const Value& value);
-// Returns the index for a subscript or count (an int or bool), or nullopt for other types.
-std::optional<std::int64_t> as_index(const Value& value);
 std::int64_t need_index(const Value& value, std::string_view what);
 // Computes value[start:stop:step]. An absent part is none.
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step);
@@ -59,8 +55,6 @@ Value get_attribute(const Value& value, const std::string& name);
 Value get_item(const Value& value, const Value& key);
 // Returns the items in reverse order, or nullopt if Python cannot reverse the type.
 std::optional<Values> reversed_items(const Value& value);
-// Finds an attribute without the sandbox's rules, and never an item. Returns nullopt if there is none.
-std::optional<Value> find_attribute(const Value& value, const std::string& name);
 
 // Defined in tojson.cpp.
 struct JsonStyle {

@@ -11,6 +11,8 @@
 namespace dpo::text::jinja {
 namespace {
 
+void append_repr(std::string& out, const Value& value);
+
 void append_items(std::string& out, const Values& items) {
   bool first = true;
   for (const Value& item : items) {
@@ -44,33 +46,6 @@ void append_escape(std::string& out, char32_t code) {
              : number < 0x10000 ? fmt::format("\\u{:04x}", number)
                                 : fmt::format("\\U{:08x}", number);
   }
-}
-
-}  // namespace
-
-std::string type_name(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kMissing:
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
-    case Kind::kInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kString: return value.is_markup() ? "Markup" : "str";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return "tuple";
-    case Kind::kDict: return "dict";
-    case Kind::kObject: return value.object().type_name();
-  }
-  return "";
-}
-
-void refuse_undefined(const Value& value) { throw Failure(value.origin().message()); }
-
-std::string float_repr(double number) {
-  if (std::isnan(number)) return "nan";
-  const std::string text = fmt::format("{}", number);  // the shortest digits that give the same number
-  return text.find_first_of(".ein") == text.npos ? text + ".0" : text;
 }
 
 void append_quoted(std::string& out, std::string_view text) {
@@ -118,6 +93,33 @@ void append_repr(std::string& out, const Value& value) {
     case Kind::kDict: append_dict(out, value.dict()); break;
     case Kind::kObject: out += value.object().repr(); break;
   }
+}
+
+}  // namespace
+
+std::string type_name(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kMissing:
+    case Kind::kUndefined: return "Undefined";
+    case Kind::kNone: return "NoneType";
+    case Kind::kBool: return "bool";
+    case Kind::kInt: return "int";
+    case Kind::kFloat: return "float";
+    case Kind::kString: return value.is_markup() ? "Markup" : "str";
+    case Kind::kList: return "list";
+    case Kind::kTuple: return "tuple";
+    case Kind::kDict: return "dict";
+    case Kind::kObject: return value.object().type_name();
+  }
+  return "";
+}
+
+void refuse_undefined(const Value& value) { throw Failure(value.origin().message()); }
+
+std::string float_repr(double number) {
+  if (std::isnan(number)) return "nan";
+  const std::string text = fmt::format("{}", number);  // the shortest digits that give the same number
+  return text.find_first_of(".ein") == text.npos ? text + ".0" : text;
 }
 
 void append_str(std::string& out, const Value& value) {

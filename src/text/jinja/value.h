@@ -155,6 +155,7 @@ class Object {
   virtual std::string repr() const { return "<" + type_name() + ">"; }
   virtual std::uint32_t depth() const { return 0; }
   virtual std::optional<std::size_t> length() { return std::nullopt; }  // for types with len()
+  virtual std::optional<Value> attribute(const std::string&) { return std::nullopt; }
 };
 
 // An error of a template. The evaluator adds the position.
