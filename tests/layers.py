@@ -25,7 +25,7 @@ ALLOWED = {
     "checkpoint": ["checkpoint/formats", "model", "hub"],
     "http": ["base"],
     "hub": ["base", "http"],
-    "plan": ["config", "hardware", "model/spec", "loss", "hub"],
+    "plan": ["config", "hardware", "model/spec", "hub"],
     "report": ["base"],
     "serve": ["base", "report"],
     "track": ["base", "http"],

@@ -72,7 +72,7 @@ std::vector<data::TokenizedPrompt> tokenize(const SampledSource& sample, const c
 // Counts the truncated examples of a sample. Examples that are dropped for other reasons are counted too.
 plan::CutExamples cuts_of(const SampledSource& sample, const std::vector<data::TokenizedPrompt>& tokenized,
                           const config::RunConfig& run) {
-  const data::ExampleKind kind = data::example_kind(run.loss);
+  const data::ExampleKind kind = config::facts_of(run.loss.name).examples;
   plan::CutExamples cuts{sample.source.name};
   for (std::size_t i = 0; i < tokenized.size(); ++i) {
     const std::vector<data::TokenizedText>& texts = tokenized[i].texts;

@@ -148,29 +148,4 @@ std::string name_of(BadExamplePolicy policy) {
   return "";
 }
 
-std::string name_of(Loss loss) {
-  switch (loss) {
-    case Loss::sft: return "sft";
-    case Loss::dpo: return "dpo";
-    case Loss::ipo: return "ipo";
-    case Loss::hinge: return "hinge";
-    case Loss::robust: return "robust";
-    case Loss::exo_pair: return "exo_pair";
-    case Loss::nca_pair: return "nca_pair";
-    case Loss::sppo_hard: return "sppo_hard";
-    case Loss::apo_zero: return "apo_zero";
-    case Loss::apo_down: return "apo_down";
-    case Loss::discopop: return "discopop";
-    case Loss::bco_pair: return "bco_pair";
-    case Loss::sigmoid_norm: return "sigmoid_norm";
-    case Loss::aot: return "aot";
-    case Loss::simpo: return "simpo";
-    case Loss::cpo: return "cpo";
-    case Loss::orpo: return "orpo";
-    case Loss::plackett_luce: return "plackett_luce";
-    case Loss::kto: return "kto";
-  }
-  return "";
-}
-
 }  // namespace dpo::config

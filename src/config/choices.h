@@ -61,7 +61,7 @@ enum class Divergence { reverse_kl, forward_kl, js };
 enum class BadRowPolicy { fail, skip };
 enum class BadExamplePolicy { keep, drop, fail };
 
-// docs/losses.md defines the losses.
+// config/losses.h has the facts about each loss, and docs/losses.md its formula.
 enum class Loss {
   sft,
   dpo,

@@ -130,11 +130,6 @@ Node to_node(const std::map<std::string, std::int64_t>& value) { return map_node
 Node to_node(const std::map<std::string, double>& value) { return map_node(value); }
 Node to_node(const std::map<std::string, std::string>& value) { return map_node(value); }
 
-Field only_for(std::vector<Loss> losses, Field field) {
-  field.losses = std::move(losses);
-  return field;
-}
-
 Field setting_of(std::vector<Optimizer> optimizers, Field field) {
   field.optimizers = std::move(optimizers);
   return field;

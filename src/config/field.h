@@ -162,9 +162,6 @@ Field field(std::string key, Section RunConfig::*section, Member Section::*membe
                             std::move(help));
 }
 
-// Returns the field, restricted to these losses.
-Field only_for(std::vector<Loss> losses, Field field);
-
 // Returns the field, which must be null unless the optimizer is one of these.
 Field setting_of(std::vector<Optimizer> optimizers, Field field);
 

@@ -113,7 +113,7 @@ Examples::Examples(const config::RunConfig& config)
       max_length_(config.max_length),
       max_prompt_length_(config.max_prompt_length),
       loss_(config.loss),
-      kind_(example_kind(config.loss)) {}
+      kind_(facts_of(config.loss.name).examples) {}
 
 Examples Examples::load(const config::RunConfig& config, Split split, const text::Tokenizer& tokenizer,
                         TokenCache& cache) {

@@ -9,15 +9,6 @@
 
 namespace dpo::data {
 
-ExampleKind example_kind(const config::LossConfig& loss) {
-  switch (loss.name) {
-    case config::Loss::sft: return ExampleKind::Target;
-    case config::Loss::plackett_luce: return ExampleKind::Ranking;
-    case config::Loss::kto: return ExampleKind::Unpaired;
-    default: return ExampleKind::Pair;
-  }
-}
-
 Preferences preferences_of(const PromptText& prompt) {
   return {prompt.pairs, prompt.rankings.size(), prompt.labels, prompt.sft_target, prompt.responses.size()};
 }

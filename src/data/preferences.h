@@ -6,16 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "config/losses.h"
 #include "config/run_config.h"
 #include "data/texts.h"
 #include "data/token_file.h"
 
 namespace dpo::data {
 
-// The kind of example that a loss uses: one response to imitate, a pair, or a ranking. Unpaired losses use
-// both pairs and single responses with a label.
-enum class ExampleKind { Target, Pair, Ranking, Unpaired };
-ExampleKind example_kind(const config::LossConfig& loss);
+using config::ExampleKind;
 
 // The preferences of one prompt, which may be text or tokens.
 struct Preferences {
@@ -38,7 +36,8 @@ std::vector<std::uint32_t> responses_of(const PromptText& prompt, ExampleKind ki
 // Checks that a source has the data that a loss needs.
 class DataFormatCheck {
  public:
-  explicit DataFormatCheck(const config::LossConfig& loss) : loss_(loss.name), kind_(example_kind(loss)) {}
+  explicit DataFormatCheck(const config::LossConfig& loss)
+      : loss_(loss.name), kind_(facts_of(loss.name).examples) {}
 
   void add(const Preferences& prompt);
 

@@ -321,7 +321,7 @@ std::string to_json(const std::vector<SplitReport>& splits, const text::Tokenize
 std::string order_lines(config::RunConfig config, const OrderRequest& request, const Examples* examples,
                         std::vector<std::string>& notes) {
   const auto [split, count, tokens, fits_batch] = request;
-  const ExampleKind kind = example_kind(config.loss);
+  const ExampleKind kind = facts_of(config.loss.name).examples;
   std::vector<std::vector<PromptText>> texts;
   ExampleList all;
   const std::vector<Source> sources = find_sources(config, split);

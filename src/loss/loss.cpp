@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "loss/pair_losses.h"
+#include "config/losses.h"
+#include "loss/dual.h"
 
 namespace dpo::loss {
 namespace {
@@ -36,6 +38,15 @@ void store(LossAndGradients& result, const Options& o, Scores scores, const Comp
     result.gradients[index(comparison, 1)] += comparison.weight * loss.by_rejected;
 }
 
+// Scores of a pair. c and r are the policy's log-probabilities of the chosen and the rejected response; c0
+// and r0 are the reference's.
+struct Pair {
+  Dual c, r;
+  double c0 = 0, r0 = 0;
+  double c_tokens = 1, r_tokens = 1;
+  double margin = 0;
+};
+
 Pair pair_of(const Options& o, Scores scores, const Comparison& comparison) {
   assert(comparison.responses.size() == 2);
   const Score& chosen = scores[index(comparison, 0)];
@@ -47,6 +58,94 @@ Pair pair_of(const Options& o, Scores scores, const Comparison& comparison) {
           .c_tokens = tokens_of(chosen),
           .r_tokens = tokens_of(rejected),
           .margin = comparison.margin};
+}
+
+// Evaluates a loss that is a sum over pairs.
+template <Dual (*of_pair)(const Pair&, const Options&)>
+void sum_of(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
+  for (std::size_t i = 0; i < comparisons.size(); ++i)
+    store(result, o, scores, comparisons[i], i, of_pair(pair_of(o, scores, comparisons[i]), o));
+}
+
+// Notation follows docs/losses.md. u and v are the log-ratios of policy to reference, transformed for
+// divergences other than the reverse KL. z is the chosen response's lead in reward.
+Dual divergence(const Dual& ratio, const Options& o) {
+  switch (o.divergence) {
+    case config::Divergence::reverse_kl: break;
+    case config::Divergence::forward_kl: return -exp(-ratio);
+    case config::Divergence::js: return log_sigmoid(ratio);
+  }
+  return ratio;
+}
+
+Dual u(const Pair& p, const Options& o) { return divergence(p.c - p.c0, o); }
+Dual v(const Pair& p, const Options& o) { return divergence(p.r - p.r0, o); }
+Dual z(const Pair& p, const Options& o) { return o.beta * (u(p, o) - v(p, o)) - p.margin; }
+
+Dual dpo(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  return -(1 - o.label_smoothing) * log_sigmoid(lead) - o.label_smoothing * log_sigmoid(-lead);
+}
+
+Dual ipo(const Pair& p, const Options& o) {
+  const Dual lead = o.length_normalize ? u(p, o) / p.c_tokens - v(p, o) / p.r_tokens : u(p, o) - v(p, o);
+  return square(lead - 1 / (2 * o.beta));
+}
+
+Dual hinge(const Pair& p, const Options& o) { return relu(1 - z(p, o)); }
+
+Dual robust(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  const double e = o.label_smoothing;
+  return (-(1 - e) * log_sigmoid(lead) + e * log_sigmoid(-lead)) / (1 - 2 * e);
+}
+
+Dual exo_pair(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  const double e = o.label_smoothing;
+  return sigmoid(lead) * (log_sigmoid(lead) - std::log(1 - e)) +
+         sigmoid(-lead) * (log_sigmoid(-lead) - std::log(e));
+}
+
+Dual nca_pair(const Pair& p, const Options& o) {
+  const Dual good = o.beta * u(p, o), bad = o.beta * v(p, o);
+  return -log_sigmoid(good) - 0.5 * log_sigmoid(-good) - 0.5 * log_sigmoid(-bad);
+}
+
+Dual sppo_hard(const Pair& p, const Options& o) {
+  return square(u(p, o) - 1 / (2 * o.beta)) + square(v(p, o) + 1 / (2 * o.beta));
+}
+
+Dual apo_zero(const Pair& p, const Options& o) {
+  return 1 - sigmoid(o.beta * u(p, o)) + sigmoid(o.beta * v(p, o));
+}
+
+Dual apo_down(const Pair& p, const Options& o) { return sigmoid(o.beta * u(p, o)) + 1 - sigmoid(z(p, o)); }
+
+Dual discopop(const Pair& p, const Options& o) {
+  const Dual lead = z(p, o);
+  const Dual mix = lead / o.temperature;
+  // The second weight is part of the exponent. Far below 0 it vanishes faster than exp(-lead) overflows.
+  return sigmoid(-mix) * -log_sigmoid(lead) + exp(log_sigmoid(mix) - lead);
+}
+
+Dual sigmoid_norm(const Pair& p, const Options& o) {
+  return -log_sigmoid(o.beta * (u(p, o) / p.c_tokens - v(p, o) / p.r_tokens) - p.margin);
+}
+
+Dual bco_pair(const Pair& p, const Options& o) {
+  return -log_sigmoid(o.beta * u(p, o) - o.reward_shift) - log_sigmoid(-(o.beta * v(p, o) - o.reward_shift));
+}
+
+Dual simpo(const Pair& p, const Options& o) {
+  return -log_sigmoid(o.beta * (p.c / p.c_tokens - p.r / p.r_tokens) - o.gamma - p.margin);
+}
+
+Dual cpo(const Pair& p, const Options& o) { return -log_sigmoid(o.beta * (p.c - p.r) - p.margin); }
+
+Dual orpo(const Pair& p, const Options& o) {
+  const Dual good = p.c / p.c_tokens, bad = p.r / p.r_tokens;
+  return -good - o.beta * log_sigmoid((good - bad) - (log1mexp(good) - log1mexp(bad)));
 }
 
 void sft(const Options& o, Scores scores, Comparisons comparisons, LossAndGradients& result) {
@@ -111,74 +210,52 @@ void plackett_luce(const Options& o, Scores scores, Comparisons comparisons, Los
   }
 }
 
-struct BatchLoss {
-  void (*of)(const Options&, Scores, Comparisons, LossAndGradients&) = nullptr;
-  bool uses_reference = false;
-};
+using Formula = void (*)(const Options&, Scores, Comparisons, LossAndGradients&);
 
 // There is no `default`, so that a forgotten loss does not compile.
-BatchLoss batch_loss(Loss loss) {
+Formula formula_of(Loss loss) {
   switch (loss) {
-    case Loss::sft: return {sft, false};
-    case Loss::aot: return {aot, true};
-    case Loss::kto: return {kto, true};
-    case Loss::plackett_luce: return {plackett_luce, true};
-    case Loss::dpo:
-    case Loss::ipo:
-    case Loss::hinge:
-    case Loss::robust:
-    case Loss::exo_pair:
-    case Loss::nca_pair:
-    case Loss::sppo_hard:
-    case Loss::apo_zero:
-    case Loss::apo_down:
-    case Loss::discopop:
-    case Loss::bco_pair:
-    case Loss::sigmoid_norm:
-    case Loss::simpo:
-    case Loss::cpo:
-    case Loss::orpo: break;  // a sum over pairs: pair_loss()
+    case Loss::sft: return sft;
+    case Loss::dpo: return sum_of<dpo>;
+    case Loss::ipo: return sum_of<ipo>;
+    case Loss::hinge: return sum_of<hinge>;
+    case Loss::robust: return sum_of<robust>;
+    case Loss::exo_pair: return sum_of<exo_pair>;
+    case Loss::nca_pair: return sum_of<nca_pair>;
+    case Loss::sppo_hard: return sum_of<sppo_hard>;
+    case Loss::apo_zero: return sum_of<apo_zero>;
+    case Loss::apo_down: return sum_of<apo_down>;
+    case Loss::discopop: return sum_of<discopop>;
+    case Loss::bco_pair: return sum_of<bco_pair>;
+    case Loss::sigmoid_norm: return sum_of<sigmoid_norm>;
+    case Loss::aot: return aot;
+    case Loss::simpo: return sum_of<simpo>;
+    case Loss::cpo: return sum_of<cpo>;
+    case Loss::orpo: return sum_of<orpo>;
+    case Loss::plackett_luce: return plackett_luce;
+    case Loss::kto: return kto;
   }
-  return {};
-}
-
-void check(const Options& o) {
-  if (o.name == Loss::exo_pair && o.label_smoothing <= 0)
-    throw UserError("loss.label_smoothing: exo_pair needs a number > 0 (its authors use 1e-3)");
-  if (o.label_smoothing < 0 || o.label_smoothing >= 0.5)
-    throw UserError(
-        fmt::format("loss.label_smoothing: got {}, expected a number >= 0 and < 0.5", o.label_smoothing));
+  throw std::logic_error("a loss without a formula");
 }
 
 }  // namespace
+
+void check(const config::LossConfig& loss) {
+  if (config::facts_of(loss.name).must_smooth && loss.label_smoothing <= 0)
+    throw UserError(fmt::format("loss.label_smoothing: {} needs a number > 0 (its authors use 1e-3)",
+                                name_of(loss.name)));
+  if (loss.label_smoothing < 0 || loss.label_smoothing >= 0.5)
+    throw UserError(
+        fmt::format("loss.label_smoothing: got {}, expected a number >= 0 and < 0.5", loss.label_smoothing));
+}
 
 LossAndGradients evaluate(const Options& options, Scores scores, Comparisons comparisons) {
   check(options);
   LossAndGradients result;
   result.losses.resize(comparisons.size());
   result.gradients.resize(scores.size());
-  if (const BatchLoss loss = batch_loss(options.name); loss.of) {
-    loss.of(options, scores, comparisons, result);
-    return result;
-  }
-  const PairLoss loss = pair_loss(options.name);
-  for (std::size_t i = 0; i < comparisons.size(); ++i)
-    store(result, options, scores, comparisons[i], i,
-          loss.of(pair_of(options, scores, comparisons[i]), options));
+  formula_of(options.name)(options, scores, comparisons, result);
   return result;
 }
-
-bool uses_reference(const Options& options) {
-  return !options.reference_free &&
-         (batch_loss(options.name).uses_reference || pair_loss(options.name).uses_reference);
-}
-
-bool uses_margin(const Options& options) { return pair_loss(options.name).uses_margin; }
-
-bool needs_whole_batch(const Options& options) { return options.name == Loss::aot; }
-
-bool has_constant_gradients(const Options& options) { return options.name == Loss::sft; }
-
-bool is_unpaired(const Options& options) { return options.name == Loss::kto; }
 
 }  // namespace dpo::loss

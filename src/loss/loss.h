@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "config/choices.h"
+#include "config/run_config.h"
 
 namespace dpo::loss {
 
@@ -25,19 +25,10 @@ struct Comparison {
   double margin = 0;  // least lead of the chosen reward over the rejected one
 };
 
-struct Options {
-  config::Loss name = config::Loss::dpo;
-  double beta = 0.1;
-  double label_smoothing = 0;
-  bool reference_free = false;
-  bool length_normalize = false;  // ipo: log-probabilities per token
-  config::Divergence divergence = config::Divergence::reverse_kl;
-  double gamma = 0;           // simpo: the margin
-  double alpha = 0;           // weight of the chosen response's per-token negative log-likelihood
-  double temperature = 0.05;  // discopop
-  double reward_shift = 0;    // bco_pair: the running mean of rewards
-  double kl = 0;              // kto: estimate over the global batch
-  double desirable_weight = 1, undesirable_weight = 1;
+// The keys of a loss, and the values that depend on the batch and on the run so far.
+struct Options : config::LossConfig {
+  double reward_shift = 0;  // bco_pair: the running mean of rewards
+  double kl = 0;            // kto: estimate over the global batch
 };
 
 // The loss of each comparison, and the derivative of their weighted sum with respect to each response's
@@ -48,23 +39,12 @@ struct LossAndGradients {
   std::vector<double> gradients;
 };
 
-// Evaluates a loss. `aot` compares sorted margins, so it needs all comparisons of the global batch in one
-// call. Every other loss can be computed by microbatch. Throws UserError if an option is invalid.
+// Throws UserError if a key has a value that the loss cannot be computed with.
+void check(const config::LossConfig& loss);
+
+// Evaluates a loss. One that compares examples with each other (config/losses.h) needs all comparisons of the
+// global batch in one call. Every other loss can be computed by microbatch.
 LossAndGradients evaluate(const Options& options, std::span<const Score> scores,
                           std::span<const Comparison> comparisons);
-
-bool uses_reference(const Options& options);
-
-// True if the loss uses Comparison::margin.
-bool uses_margin(const Options& options);
-
-// True if the loss compares examples with each other, and so needs the whole batch in one call.
-bool needs_whole_batch(const Options& options);
-
-// True if the gradients do not depend on the scores.
-bool has_constant_gradients(const Options& options);
-
-// True if a comparison has one response, desirable or not.
-bool is_unpaired(const Options& options);
 
 }  // namespace dpo::loss

@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
-#include "loss/loss.h"
+#include "config/losses.h"
 #include "plan/rules.h"
 
 namespace dpo::plan {
@@ -146,9 +146,8 @@ std::optional<Finding> offload(const Facts& f) {
   else if (config::offloads_reference(f.run.offload))
     unused.push_back("this run keeps no weights of a reference on the GPU");
   if (texts.empty()) return hint(id, fmt::format("{}: {}", key, fmt::join(unused, "; ")));
-  const loss::Options loss{.name = f.run.loss.name};
-  const double passes = to_double(f.run.gradient_accumulation_steps) *
-                        (1 + (loss::is_unpaired(loss) ? 1 : 0) + (loss::needs_whole_batch(loss) ? 1 : 0));
+  const double passes =
+      to_double(f.run.gradient_accumulation_steps) * (1 + facts_of(f.run.loss.name).scoring_passes());
   const double bytes = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) : 0) +
                        (offloads_reference(f.w) ? passes * reference_bytes(f.w) : 0);
   const double seconds = bytes / f.machine.device.host_link;

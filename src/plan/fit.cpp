@@ -61,7 +61,7 @@ std::vector<Choice> choices(const Inputs& in) {
       may_change(in.run, {"model.fsdp_policy_mp=bfloat16"}))
     precisions.push_back(config::Dtype::bfloat16);
   std::vector<config::ReferenceScoring> references = {in.run.reference};
-  if (in.run.reference == config::ReferenceScoring::live && needs_reference(in.run.loss) &&
+  if (in.run.reference == config::ReferenceScoring::live && uses_reference(in.run.loss) &&
       can_cache(in.run.loss))
     references.push_back(config::ReferenceScoring::cached);
   std::vector<config::RecomputedLayers> checkpointings = {in.run.activation_checkpointing};

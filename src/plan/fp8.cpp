@@ -26,7 +26,7 @@ enum class Obstacle { none, device, experts, base_dtype, tensor_parallel, policy
 
 bool has_other_policy(const config::RunConfig& run) { return policy_dtype(run) != config::Dtype::bfloat16; }
 bool has_other_reference(const config::RunConfig& run) {
-  return needs_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16;
+  return uses_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16;
 }
 
 // Returns the first obstacle to FP8. Those that no setting fixes come first.

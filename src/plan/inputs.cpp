@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "loss/loss.h"
+#include "config/losses.h"
 #include "model/spec/layout.h"
 #include "plan/memory.h"
 
@@ -29,7 +29,7 @@ std::int64_t ranks_of(const Machine& machine, const config::RunConfig& run) {
 }
 
 ReferenceMode reference_of(const config::RunConfig& run, ReferenceMode if_auto) {
-  if (!needs_reference(run.loss)) return ReferenceMode::none;
+  if (!uses_reference(run.loss)) return ReferenceMode::none;
   switch (run.reference) {
     case config::ReferenceScoring::automatic: break;
     case config::ReferenceScoring::live: return ReferenceMode::live;
@@ -47,14 +47,15 @@ double peak_tokens_of(double mean, double deviation, double largest, double exam
 }  // namespace
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths) {
-  if (!is_preference(loss)) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1, 1}};
-  if (loss::is_unpaired({.name = loss.name}) && lengths.train_labels > 0) {
+  using config::ExampleKind;
+  const ExampleKind kind = facts_of(loss.name).examples;
+  if (kind == ExampleKind::Target) return {"example", lengths.train_prompts, lengths.test_prompts, {1, 1, 1}};
+  if (kind == ExampleKind::Unpaired && lengths.train_labels > 0) {
     const std::int64_t all = lengths.train_pairs + lengths.train_labels;
     const double mean = 1 + to_double(lengths.train_pairs) / to_double(all);
     return {"example", all, lengths.test_pairs + lengths.test_labels, {mean, std::ceil(mean), 1}};
   }
-  if (loss.name != config::Loss::plackett_luce)
-    return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2, 2}};
+  if (kind != ExampleKind::Ranking) return {"pair", lengths.train_pairs, lengths.test_pairs, {2, 2, 2}};
   const double mean =
       lengths.train_rankings == 0 ? 2 : to_double(lengths.train_ranked) / to_double(lengths.train_rankings);
   return {"ranking", lengths.train_rankings, lengths.test_rankings, {mean, lengths.longest_ranking, 2}};
@@ -145,13 +146,10 @@ std::optional<std::string> resolve_precision(config::ModelConfig& model, const D
       device.supports_bf16 ? fmt::format("{:.3g}", bf16) : "none");
 }
 
-bool is_preference(const config::LossConfig& loss) { return loss.name != config::Loss::sft; }
+bool is_preference(const config::LossConfig& loss) { return facts_of(loss.name).is_preference(); }
 
-// KTO also scores prompts with the responses of other examples, which differ from batch to batch.
-bool can_cache(const config::LossConfig& loss) { return !loss::is_unpaired({.name = loss.name}); }
-
-bool needs_reference(const config::LossConfig& loss) {
-  return loss::uses_reference({.name = loss.name, .reference_free = loss.reference_free});
-}
+// An estimate of the KL scores prompts with the responses of other examples, which differ from batch to
+// batch.
+bool can_cache(const config::LossConfig& loss) { return !facts_of(loss.name).needs_kl; }
 
 }  // namespace dpo::plan

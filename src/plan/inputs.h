@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/evaluation.h"
+#include "config/losses.h"
 #include "config/mesh.h"
 #include "config/run_config.h"
 #include "model/spec/adapter.h"
@@ -68,7 +69,6 @@ ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
 config::EvaluationSize evaluation_of(const Inputs& in);
 
 bool is_preference(const config::LossConfig& loss);
-bool needs_reference(const config::LossConfig& loss);
 
 // True if the reference scores can be computed before the run.
 bool can_cache(const config::LossConfig& loss);

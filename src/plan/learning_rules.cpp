@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <tuple>
 
@@ -7,30 +6,11 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
-#include "loss/loss.h"
+#include "config/losses.h"
 #include "plan/rules.h"
 
 namespace dpo::plan {
 namespace {
-
-// Values of beta with which a loss is known to work.
-struct UsualBeta {
-  config::Loss loss;
-  double least, most;
-  const char* usual;
-};
-
-// Usual betas that differ from those of other losses. Losses over means per token need larger ones than
-// losses over sums; SPPO's is the inverse of its eta.
-constexpr std::array<UsualBeta, 3> kOtherBetas = {{{config::Loss::simpo, 1, 20, "2 to 10"},
-                                                   {config::Loss::sigmoid_norm, 1, 20, "2 to 10"},
-                                                   {config::Loss::sppo_hard, 1e-4, 0.1, "0.001"}}};
-
-UsualBeta usual_beta(const config::LossConfig& loss) {
-  for (const UsualBeta& other : kOtherBetas)
-    if (other.loss == loss.name) return other;
-  return {loss.name, 0.01, 1, "0.1 to 0.5"};
-}
 
 // Describes a source's losses: "pairs.jsonl: of 1,000 sampled examples 790 lose turns of the conversation, 3
 // have a cut response".
@@ -122,7 +102,7 @@ std::optional<Finding> base_dtype(const Facts& f) {
 
 std::optional<Finding> reference_model(const Facts& f) {
   constexpr const char* id = "reference";
-  const bool needs = needs_reference(f.run.loss);
+  const bool needs = uses_reference(f.run.loss);
   if (needs && f.run.reference == config::ReferenceScoring::cached && !can_cache(f.run.loss)) {
     Finding finding =
         error(id, fmt::format("reference=cached does not work with loss={}, which also scores prompts with "
@@ -151,7 +131,7 @@ std::optional<Finding> reference_model(const Facts& f) {
 // KTO measures how far the policy has moved by prompts with the responses of another example of the batch.
 std::optional<Finding> mismatched(const Facts& f) {
   constexpr const char* id = "mismatched";
-  if (!loss::is_unpaired({.name = f.run.loss.name})) return std::nullopt;
+  if (!facts_of(f.run.loss.name).needs_kl) return std::nullopt;
   Finding finding = ok(id, "every batch has another example to take mismatched responses from");
   const auto refuse = [&](const std::string& why, Remedy remedy) {
     finding.verdict = Verdict::error;
@@ -184,7 +164,8 @@ std::optional<Finding> label_balance(const Facts& f) {
   constexpr const char* id = "labels";
   constexpr double kLeast = 1, kMost = 4.0 / 3, kMiddle = 1.15;
   const Lengths& known = f.w.in.lengths;
-  if (!loss::is_unpaired({.name = f.run.loss.name}) || known.train_labels == 0) return std::nullopt;
+  const bool weighs_labels = facts_of(f.run.loss.name).examples == config::ExampleKind::Unpaired;
+  if (!weighs_labels || known.train_labels == 0) return std::nullopt;
   const double good = to_double(known.train_pairs + known.train_desirable);
   const double bad = to_double(known.train_pairs + known.train_labels - known.train_desirable);
   const std::string counts =
@@ -308,9 +289,8 @@ std::optional<Finding> experts(const Facts& f) {
 
 std::optional<Finding> known_settings(const Facts& f) {
   constexpr const char* id = "known-settings";
-  const bool preference = is_preference(f.run.loss);
-  // ORPO is SFT with a preference term and takes SFT's learning rates.
-  const bool small_steps = preference && f.run.loss.name != config::Loss::orpo;
+  const config::LossFacts loss = facts_of(f.run.loss.name);
+  const bool small_steps = !loss.takes_rates_of_sft;
   // Learning rates of LoRA are ten to a hundred times as large.
   const bool lora = f.w.in.adapter != nullptr;
   const double least = (small_steps ? 1e-8 : 1e-7) * (lora ? 100 : 1);
@@ -323,10 +303,10 @@ std::optional<Finding> known_settings(const Facts& f) {
                     !lora         ? "default: 5e-7"
                     : small_steps ? "usual: 5e-6 to 5e-5"
                                   : "usual: 1e-4 to 2e-4"));
-  const UsualBeta beta = usual_beta(f.run.loss);
-  if (preference && (f.run.loss.beta < beta.least || f.run.loss.beta > beta.most))
+  const config::UsualBeta& beta = loss.beta;
+  if (loss.is_preference() && (f.run.loss.beta < beta.least || f.run.loss.beta > beta.most))
     add(fmt::format("loss.beta={} is outside {} to {} (usual for loss={}: {})", f.run.loss.beta, beta.least,
-                    beta.most, name_of(f.run.loss.name), beta.usual));
+                    beta.most, loss.name, beta.text));
   if (f.run.batch_size < 8 || f.run.batch_size > 2048)
     add(fmt::format("batch_size={} is {} (usual: 32 to 128)", f.run.batch_size,
                     f.run.batch_size < 8 ? "small" : "large"));

@@ -265,7 +265,7 @@ MicrobatchTime training_pass(const Workload& w) {
 
 // An offloaded reference is copied from the host while it computes; nothing hides its first block.
 MicrobatchTime reference_pass(const Workload& w) {
-  if (!needs_reference(w.in.run.loss)) return {};
+  if (!uses_reference(w.in.run.loss)) return {};
   MicrobatchTime pass = forward_pass(w, w.precision.reference);
   if (!offloads_reference(w)) return pass;
   const double first = parameters_of_tensor_rank(w, w.in.table->blocks.front()) *

@@ -183,10 +183,10 @@ std::vector<Saving> harmless_savings(const Inputs& in) {
   std::vector<Saving> ways;
   if (!run.model.fsdp_policy_mp && run.model.policy_dtype == config::Dtype::float32)
     ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
-  if (needs_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
+  if (uses_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
     ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
   // With an adapter, the reference needs no separate memory.
-  if (needs_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss) &&
+  if (uses_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss) &&
       !in.adapter)
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
   if (run.fsdp_accumulate == config::Accumulation::whole)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "loss/loss.h"
+#include "config/losses.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {
@@ -11,8 +11,6 @@ namespace {
 
 using model::Block;
 using model::BlockKind;
-
-loss::Options loss_of(const Workload& w) { return {.name = w.in.run.loss.name}; }
 
 // Returns the seconds of an optimizer step, which is bound by memory: gradients are read twice (norm,
 // update), weights and optimizer state read and written, a copy of the weights in another dtype written.
@@ -137,7 +135,7 @@ double seconds_of(const MicrobatchTime& pass, const Workload& w, std::int64_t ex
 }
 
 double evaluation_seconds(const Workload& w) {
-  const double passes = loss::is_unpaired(loss_of(w)) ? 2 : 1;
+  const double passes = facts_of(w.in.run.loss.name).needs_kl ? 2 : 1;
   return passes * seconds_of(scoring_pass(w), w, evaluation_of(w.in).examples);
 }
 
@@ -206,8 +204,8 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   Timing t;
   t.microbatch = training_pass(w);
   if (w.reference == ReferenceMode::live) t.microbatch = t.microbatch + reference_pass(w);
-  for (const bool scores : {loss::is_unpaired(loss_of(w)), loss::needs_whole_batch(loss_of(w))})
-    if (scores) t.microbatch = t.microbatch + scoring_pass(w);
+  for (int i = 0; i < facts_of(w.in.run.loss.name).scoring_passes(); ++i)
+    t.microbatch = t.microbatch + scoring_pass(w);
   t.microbatch.elapsed += host_seconds(w);
   t.optimizer = optimizer_seconds(w);
   t.gradient_reduction = gradient_reduction_seconds(w);

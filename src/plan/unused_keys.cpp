@@ -41,7 +41,7 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
       {{"dataset_paths.se"}, !is_named(run, "se"), other_data},
       {{"data.equal_responses"}, !is_preference(run.loss), "loss=sft takes one response"},
       {{"reference", "model.reference_dtype"},
-       !needs_reference(run.loss),
+       !uses_reference(run.loss),
        run.loss.reference_free ? "loss.reference_free=true"
                                : fmt::format("loss={} has no reference", name_of(run.loss.name))},
       {{"eval_batch_size", "n_eval_examples", "n_eval_model_samples"}, !run.eval_every, "eval_every=null"},

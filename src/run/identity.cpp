@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "checkpoint/read_tensors.h"
+#include "config/losses.h"
 #include "config/scalar.h"
 #include "config/schema.h"
-#include "loss/loss.h"
 #include "model/spec/description.h"
 #include "train/train_state.h"
 
@@ -87,9 +87,7 @@ std::string text_of_state(const config::RunConfig& config) {
 
 // Returns "null" without a reference, otherwise its actual dtype, whether or not that was requested.
 std::string text_of_reference_dtype(const config::RunConfig& config) {
-  return loss::uses_reference(train::loss_options(config.loss))
-             ? checkpoint::name_of_scalar(train::reference_dtype(config))
-             : "null";
+  return uses_reference(config.loss) ? checkpoint::name_of_scalar(train::reference_dtype(config)) : "null";
 }
 
 std::string text_of_key(const config::Field& field, const config::RunConfig& config) {

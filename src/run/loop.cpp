@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/quantity.h"
+#include "config/losses.h"
 #include "ops/devices.h"
 #include "run/best.h"
 #include "run/distributed_folder.h"
@@ -201,7 +202,7 @@ class TrainingLoop {
   // Cached scores may come from a run with other batch shapes, so they are compared with the matmul dtype's
   // tolerance. Scores of a live reference are compared with float32's.
   void check_first_update(const train::UpdateResult& result, const train::ExampleBatch& batch) const {
-    if (!loss::uses_reference(run_.state.loss) || run_.config.model.reference_dtype) return;
+    if (!uses_reference(run_.state.loss) || run_.config.model.reference_dtype) return;
     const bool cached = run_.plan.reference == plan::ReferenceMode::cached;
     const at::ScalarType dtype = cached ? train::matmul_dtype(run_.config) : at::kFloat;
     if (run_.state.dropout == 0) return train::require_equal_models(result, dtype);

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/losses.h"
+
 namespace dpo::run {
 namespace {
 
@@ -64,9 +66,9 @@ double accuracy_of(const train::Record& record) {
 
 }  // namespace
 
-Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
+Metrics metrics_of(std::span<const train::Record> records, const config::LossConfig& loss,
                    const std::string& stage) {
-  const bool unpaired = loss::is_unpaired(loss);
+  const bool unpaired = facts_of(loss.name).examples == config::ExampleKind::Unpaired;
   std::vector<Scored> chosen, rejected;
   double accuracy = 0, margin = 0, pairs = 0;
   for (const train::Record& record : records) {
@@ -96,7 +98,7 @@ Metrics metrics_of(std::span<const train::Record> records, const loss::Options& 
   }
   add_means("logps", &Scored::policy);
   add_means("tokens", &Scored::tokens);
-  if (!is_preference || !loss::uses_reference(loss)) return metrics;
+  if (!is_preference || !uses_reference(loss)) return metrics;
   add_means("drift", &Scored::drift);
   add("kl", "per_token", divergence_of(records));
   return metrics;

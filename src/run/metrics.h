@@ -26,7 +26,7 @@ using Metrics = NamedNumbers;
 // pairs whose rewards are in the right order. For unpaired losses, all good responses count as chosen and all
 // bad ones as rejected; accuracies and margins are those of the pairs. Metrics without any values are left
 // out.
-Metrics metrics_of(std::span<const train::Record> records, const loss::Options& loss,
+Metrics metrics_of(std::span<const train::Record> records, const config::LossConfig& loss,
                    const std::string& stage);
 
 // Returns the rewards and response lengths of an evaluation, which TensorBoard shows as histograms.

@@ -179,8 +179,7 @@ void set_other_files(checkpoint::LoadedModel& loaded, const RunData& data) {
 PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& checkpoint,
                         const train::Listener& listener, const comm::World& world,
                         const std::function<void(RunData&)>& on_data) {
-  loss::evaluate(train::loss_options(plan.resolved.loss), {},
-                 {});  // rejects wrong options before anything is read
+  loss::check(plan.resolved.loss);  // before anything is read
   check_archive(plan.resolved, checkpoint, listener);
   const shard::Mesh mesh = train::mesh_of(plan.resolved, world);
   const std::vector<at::Device> devices = train::devices_of(plan.resolved, world);
@@ -188,8 +187,8 @@ PreparedRun prepare_run(const plan::Plan& plan, const std::optional<fs::path>& c
   RunData data = load_data(plan, mesh, listener);
   on_data(data);
   const config::RunConfig& config = data.config;
-  train::check_margins(data.train, train::loss_options(config.loss));
-  if (data.test) train::check_margins(*data.test, train::loss_options(config.loss));
+  train::check_margins(data.train, config.loss);
+  if (data.test) train::check_margins(*data.test, config.loss);
   RunState run_state = initial_run_state(data, checkpoint, mesh, listener);
   begin_comparison(run_state, config, data.evaluation, listener);
   Models models = load_models(data, checkpoint, mesh, devices, listener);

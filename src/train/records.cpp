@@ -6,12 +6,17 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "config/losses.h"
 #include "config/text.h"
 
 namespace dpo::train {
 namespace {
 
 constexpr std::size_t kPerResponse = 3;
+
+bool is_unpaired(const config::LossConfig& loss) {
+  return facts_of(loss.name).examples == config::ExampleKind::Unpaired;
+}
 
 std::span<const std::int32_t> compared_by(const data::Forest& forest, std::size_t example) {
   const auto start = static_cast<std::size_t>(forest.example_starts[example]);
@@ -26,12 +31,13 @@ const data::Example& example_of(const ExampleBatch& batch, const data::Forest& f
 }  // namespace
 
 std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
-                                             const loss::Options& options) {
+                                             const config::LossConfig& loss) {
+  const bool unpaired = is_unpaired(loss);
   std::vector<loss::Comparison> comparisons;
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
     const auto compared = compared_by(forest, e);
     const data::Example& example = example_of(batch, forest, e);
-    if (!loss::is_unpaired(options)) {
+    if (!unpaired) {
       comparisons.push_back({.responses = {compared.begin(), compared.end()},
                              .weight = example.weight,
                              .margin = example.margin});
@@ -45,8 +51,8 @@ std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const E
   return comparisons;
 }
 
-std::size_t count_comparisons(const ExampleBatch& batch, const loss::Options& options) {
-  if (!loss::is_unpaired(options)) return batch.examples.size();
+std::size_t count_comparisons(const ExampleBatch& batch, const config::LossConfig& loss) {
+  if (!is_unpaired(loss)) return batch.examples.size();
   std::size_t count = 0;
   for (const data::Example& example : batch.examples) count += example.responses.size();
   return count;
@@ -159,14 +165,14 @@ std::vector<double> shared_gradients(const data::Forest& forest, const data::For
   return sums;
 }
 
-void check_margins(const data::Examples& examples, const loss::Options& options) {
-  if (loss::uses_margin(options)) return;
+void check_margins(const data::Examples& examples, const config::LossConfig& loss) {
+  if (facts_of(loss.name).has_margins) return;
   for (const data::SourceCounts& counts : examples.counts())
     if (counts.with_margin > 0)
       throw UserError(fmt::format(
           "datasets: '{}' has {} pairs with a margin, which loss={} does not use; choose another loss "
           "(docs/losses.md), or ignore margins: data.columns={{margin: none}}",
-          config::shown(counts.name), counts.with_margin, name_of(options.name)));
+          config::shown(counts.name), counts.with_margin, name_of(loss.name)));
 }
 
 }  // namespace dpo::train

@@ -26,10 +26,10 @@ struct Record {
 // Returns the comparisons of a forest's examples, which are some of the batch's, as the loss takes them. For
 // an unpaired loss there is one comparison for each response, of a pair or labelled.
 std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
-                                             const loss::Options& options);
+                                             const config::LossConfig& loss);
 
 // Returns how many comparisons a whole batch has.
-std::size_t count_comparisons(const ExampleBatch& batch, const loss::Options& options);
+std::size_t count_comparisons(const ExampleBatch& batch, const config::LossConfig& loss);
 
 // Returns the scores of a forest's responses, as the loss takes them.
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
@@ -70,6 +70,6 @@ std::vector<double> shared_gradients(const data::Forest& forest, const data::For
                                      const std::vector<double>& gradients);
 
 // Throws a UserError if the data has margins that the loss would ignore.
-void check_margins(const data::Examples& examples, const loss::Options& options);
+void check_margins(const data::Examples& examples, const config::LossConfig& loss);
 
 }  // namespace dpo::train

@@ -64,22 +64,6 @@ shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world) {
   return shard::make_mesh(world, config::mesh_of(config, world.all->size()), device);
 }
 
-loss::Options loss_options(const config::LossConfig& config) {
-  loss::Options options;
-  options.name = config.name;
-  options.beta = config.beta;
-  options.label_smoothing = config.label_smoothing;
-  options.reference_free = config.reference_free;
-  options.divergence = config.divergence;
-  options.length_normalize = config.length_normalize;
-  options.gamma = config.gamma;
-  options.alpha = config.alpha;
-  options.temperature = config.temperature;
-  options.desirable_weight = config.desirable_weight;
-  options.undesirable_weight = config.undesirable_weight;
-  return options;
-}
-
 at::ScalarType reference_dtype(const config::RunConfig& config) {
   const auto& asked = config.model.reference_dtype;
   return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
@@ -124,7 +108,7 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                    .reference = std::move(reference),
                    .optimizer = nullptr,
                    .schedule = {config.lr, config.warmup_steps, config.lr_schedule},
-                   .loss = loss_options(config.loss),
+                   .loss = config.loss,
                    .pass = pass_options(config),
                    .microbatches = config.gradient_accumulation_steps,
                    .max_gradient_norm = config.max_grad_norm,

@@ -31,7 +31,7 @@ struct TrainState {
   std::unique_ptr<Reference> reference;
   std::unique_ptr<optim::Optimizer> optimizer;
   optim::Schedule schedule;
-  loss::Options loss;
+  config::LossConfig loss;
   model::PassOptions pass;
   std::int64_t microbatches = 1;
   std::optional<double> max_gradient_norm = 10;  // null: no clipping
@@ -61,6 +61,5 @@ std::optional<ops::QuantizedDtype> base_dtype(const config::RunConfig& config);
 // Returns the dtype of the reference's matmuls: e4m3 with fp8.
 at::ScalarType matmul_dtype(const config::RunConfig& config);
 model::PassOptions pass_options(const config::RunConfig& config);
-loss::Options loss_options(const config::LossConfig& config);
 
 }  // namespace dpo::train

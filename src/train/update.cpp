@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/splitmix64.h"
+#include "config/losses.h"
 #include "ops/upload.h"
 #include "optim/clip.h"
 #include "train/reference_cache.h"
@@ -90,12 +91,11 @@ class WholeBatch {
   loss::LossAndGradients evaluated_;
 };
 
-// Computes KTO's estimate of the KL divergence: the mean log-ratio of policy and reference over mismatched
-// pairs. A pair is an example's prompt with the responses of the next example that has another prompt,
-// truncated to max_length.
-double mismatched_kl(const TrainState& state, const ExampleBatch& batch) {
+// Returns the batch with mismatched pairs: each example has the responses of the next example with another
+// prompt, truncated to `max_length` tokens with its own prompt.
+ExampleBatch mismatched(const ExampleBatch& batch, std::size_t max_length) {
   const std::size_t size = batch.examples.size();
-  ExampleBatch mismatched = batch;
+  ExampleBatch others = batch;
   for (std::size_t i = 0; i < size; ++i) {
     const auto is_own = [&](std::size_t other) {
       return std::ranges::equal(batch.examples[other].prompt, batch.examples[i].prompt);
@@ -103,27 +103,26 @@ double mismatched_kl(const TrainState& state, const ExampleBatch& batch) {
     std::size_t other = (i + 1) % size;
     while (other != i && is_own(other)) other = (other + 1) % size;
     if (other == i) other = (i + 1) % size;  // a batch of one prompt
-    data::Example& example = mismatched.examples[i];
+    data::Example& example = others.examples[i];
     example.responses = batch.examples[other].responses;
     example.unscored = batch.examples[other].unscored;
-    const std::size_t taken = std::min(example.prompt.size(), state.max_length - 1);
+    const std::size_t taken = std::min(example.prompt.size(), max_length - 1);
     for (std::span<const data::Token>& response : example.responses)
-      response = response.first(std::min(response.size(), state.max_length - taken));
+      response = response.first(std::min(response.size(), max_length - taken));
   }
+  return others;
+}
+
+// Estimates the KL divergence by the mean log-ratio of policy and reference over mismatched pairs, which
+// takes another forward pass of both.
+double estimate_kl(const TrainState& state, const ExampleBatch& batch) {
+  const ExampleBatch others = mismatched(batch, state.max_length);
   double sum = 0, count = 0;
-  Microbatches parts = microbatches_of(state, mismatched);
-  for (const Record& record : score_all(state, parts, mismatched))
+  Microbatches parts = microbatches_of(state, others);
+  for (const Record& record : score_all(state, parts, others))
     for (std::size_t i = 0; i < record.policy.size(); ++i, ++count)
       sum += record.policy[i] - record.reference[i];
   return sum / count;
-}
-
-// Returns the loss options with the values that depend on the batch and on the run so far.
-loss::Options loss_options_for(const TrainState& state, const ExampleBatch& batch) {
-  loss::Options options = state.loss;
-  options.reward_shift = state.rewards.value();
-  if (loss::is_unpaired(options)) options.kl = mismatched_kl(state, batch);
-  return options;
 }
 
 [[noreturn]] void fail_not_finite(const UpdateResult& result, std::int64_t update,
@@ -158,11 +157,12 @@ struct Gradients {
 UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Gradients& gradients) {
   UpdateResult result;
   Microbatches parts = microbatches_of(state, batch);
-  const loss::Options options = loss_options_for(state, batch);
+  const config::LossFacts facts = facts_of(state.loss.name);
+  loss::Options options{state.loss, state.rewards.value()};
+  if (facts.needs_kl) options.kl = estimate_kl(state, batch);
   // The examples are scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
-  if (loss::needs_whole_batch(options))
-    whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
+  if (facts.compares_batch) whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
   const auto gather = [&] { return whole ? whole->records() : records.gather(state.mesh); };
@@ -182,7 +182,7 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
       return ops::upload(at::tensor(by_score, at::kFloat), part.packed.tokens.device());
     };
     std::optional<model::ConstantLossGradients> constant;
-    if (loss::has_constant_gradients(options))
+    if (facts.has_constant_gradients)
       constant.emplace(upload(evaluate(unknown_scores(forest)).gradients), gradients.store);
     model::SavedActivations saved;
     const auto output =
@@ -291,7 +291,8 @@ void require_equal_models(const UpdateResult& result, at::ScalarType dtype) {
 }
 
 std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch) {
-  const loss::Options options = loss_options_for(state, batch);
+  loss::Options options{state.loss, state.rewards.value()};
+  if (facts_of(state.loss.name).needs_kl) options.kl = estimate_kl(state, batch);
   Microbatches parts = microbatches_of(state, batch);
   return WholeBatch(options, score_all(state, parts, batch), batch).records();
 }

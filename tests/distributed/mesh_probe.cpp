@@ -22,6 +22,7 @@
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
 #include "comm/world.h"
+#include "config/losses.h"
 #include "data/forest.h"
 #include "model/quantized_block.h"
 #include "model/spec/adapter.h"
@@ -79,7 +80,8 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   model::PassOptions pass;
   pass.recomputed_layers = asked.value("recompute", false) ? frozen.config.shape.layers : 0;
   pass.chunk_rows = 16;
-  loss::Options loss;
+  config::LossConfig loss;
+  loss.beta = 0.1;
   loss.name = config::find_choice<config::Loss>(asked.value("loss", "dpo")).value();
   train::TrainState state{
       .mesh = mesh,
@@ -96,7 +98,7 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
       .pass = pass,
       .microbatches = asked.value("microbatches", 1),
       .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
-  if (loss::uses_reference(loss))
+  if (uses_reference(loss))
     state.reference =
         train::live_reference({base ? *base : shard::LocalModel(model, load(computed).weights, mesh), pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.value("optimizer", "AdamW"));

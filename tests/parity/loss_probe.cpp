@@ -18,7 +18,7 @@ using nlohmann::json;
 loss::Options read_options(const json& asked) {
   loss::Options o;
   o.name = config::find_choice<config::Loss>(asked.at("name").get<std::string>()).value();
-  o.beta = asked.value("beta", o.beta);
+  o.beta = asked.value("beta", 0.1);
   o.label_smoothing = asked.value("label_smoothing", o.label_smoothing);
   o.reference_free = asked.value("reference_free", o.reference_free);
   o.length_normalize = asked.value("length_normalize", o.length_normalize);
@@ -26,7 +26,7 @@ loss::Options read_options(const json& asked) {
       config::find_choice<config::Divergence>(asked.value("divergence", name_of(o.divergence))).value();
   o.gamma = asked.value("gamma", o.gamma);
   o.alpha = asked.value("alpha", o.alpha);
-  o.temperature = asked.value("temperature", o.temperature);
+  o.temperature = asked.value("temperature", 0.05);
   o.reward_shift = asked.value("reward_shift", o.reward_shift);
   o.kl = asked.value("kl", o.kl);
   o.desirable_weight = asked.value("desirable_weight", o.desirable_weight);

@@ -18,6 +18,7 @@
 #include "checkpoint/adapter.h"
 #include "checkpoint/formats/safetensors.h"
 #include "checkpoint/load.h"
+#include "config/losses.h"
 #include "read_examples.h"
 #include "train/update.h"
 
@@ -28,10 +29,10 @@ using nlohmann::json;
 
 at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
 
-loss::Options read_loss(const json& asked) {
-  loss::Options options;
+config::LossConfig read_loss(const json& asked) {
+  config::LossConfig options;
   options.name = config::find_choice<config::Loss>(asked.at("name").get<std::string>()).value();
-  options.beta = asked.value("beta", options.beta);
+  options.beta = asked.value("beta", 0.1);
   options.label_smoothing = asked.value("label_smoothing", 0.0);
   options.reference_free = asked.value("reference_free", false);
   options.desirable_weight = asked.value("desirable_weight", 1.0);
@@ -59,7 +60,7 @@ train::TrainState make_train_state(const char* folder, const json& asked) {
   }
   model::PassOptions pass;
   pass.recomputed_layers = asked.value("recompute", false) ? model.config.shape.layers : 0;
-  const loss::Options loss = read_loss(asked.at("loss"));
+  const config::LossConfig loss = read_loss(asked.at("loss"));
   train::TrainState state{
       .mesh = {},
       .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}, {}, {}, base},
@@ -70,16 +71,16 @@ train::TrainState make_train_state(const char* folder, const json& asked) {
       .pass = pass,
       .microbatches = asked.value("microbatches", 1),
       .max_gradient_norm = asked.at("max_grad_norm")};
-  if (loss::uses_reference(loss) && !frozen.empty())
+  if (uses_reference(loss) && !frozen.empty())
     state.reference =
         train::live_reference({{with_adapter(base->model(), frozen),
                                 *base,
                                 checkpoint::load_adapter(frozen, base->model().table, computed, at::kCPU),
                                 {}},
                                pass});
-  else if (loss::uses_reference(loss) && base)
+  else if (uses_reference(loss) && base)
     state.reference = train::live_reference({*base, pass});
-  else if (loss::uses_reference(loss))
+  else if (uses_reference(loss))
     state.reference = train::live_reference(
         {{model, checkpoint::load_model(folder, computed, at::kCPU).weights, {}}, pass});
   const auto optimizer = config::find_choice<config::Optimizer>(asked.at("optimizer").get<std::string>());

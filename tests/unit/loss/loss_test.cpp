@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
+#include "config/losses.h"
 #include "loss/dual.h"
 
 namespace dpo::loss {
@@ -18,12 +20,31 @@ const std::vector<Score> kScores = {{-10, -12, 8},    {-15, -14, 9},    {-40, -3
                                     {-38, -39.5, 25}, {-25, -26.5, 16}, {-60, -50, 30}};
 const std::vector<Comparison> kPairs = {{.responses = {0, 1}}, {.responses = {2, 3}}, {.responses = {4, 5}}};
 
+// Three responses on their own, and two rankings.
+const std::vector<Comparison> kSingles = {
+    {.responses = {0}}, {.responses = {3}, .desirable = false}, {.responses = {4}}};
+const std::vector<Comparison> kRankings = {{.responses = {3, 1, 5, 0}}, {.responses = {2, 4}}};
+
 using config::Divergence;
+using config::ExampleKind;
+using config::facts_of;
 using config::Loss;
+
+const std::vector<Comparison>& comparisons_of(Loss loss) {
+  switch (facts_of(loss).examples) {
+    case ExampleKind::Pair: return kPairs;
+    case ExampleKind::Ranking: return kRankings;
+    case ExampleKind::Target:
+    case ExampleKind::Unpaired: break;
+  }
+  return kSingles;
+}
 
 Options options(Loss loss) {
   Options o;
   o.name = loss;
+  o.beta = 0.1;
+  o.temperature = 0.05;
   return o;
 }
 
@@ -102,10 +123,6 @@ TEST(Loss, ReferenceFreeIgnoresTheReference) {
   Options o = options(Loss::dpo);
   o.reference_free = true;
   expect_losses(o, {-log_sigmoid(0.5), -log_sigmoid(-0.2), -log_sigmoid(3.5)});
-  EXPECT_FALSE(uses_reference(o));
-  EXPECT_TRUE(uses_reference(options(Loss::dpo)));
-  EXPECT_FALSE(uses_reference(options(Loss::simpo)));
-  EXPECT_FALSE(uses_reference(options(Loss::sft)));
 }
 
 TEST(Loss, MarginWeightAndDivergences) {
@@ -167,11 +184,8 @@ TEST(Loss, GradientsAreExact) {
         o.temperature = 0.5;  // steeper mixes need smaller steps than float64 differences allow
         std::vector<Score> scores(6);
         for (Score& score : scores) score = {-8 + spread(random), -8 + spread(random), 4};
-        std::vector<Comparison> comparisons = kPairs;
-        comparisons[0].weight = 2;
-        if (loss == Loss::plackett_luce)
-          comparisons = {{.responses = {3, 1, 5, 0}}, {.responses = {2, 4}, .weight = 2}};
-        if (loss == Loss::kto) comparisons = {{.responses = {0}}, {.responses = {3}, .desirable = false}};
+        std::vector<Comparison> comparisons = comparisons_of(loss);
+        comparisons.back().weight = 2;
         const LossAndGradients result = evaluate(o, scores, comparisons);
         for (std::size_t i = 0; i < scores.size(); ++i) {
           constexpr double kStep = 1e-5;
@@ -192,16 +206,66 @@ TEST(Loss, OfSftHasGradientsThatDoNotDependOnScores) {
       Options o = options(loss);
       o.alpha = alpha;
       o.label_smoothing = 0.1;
-      const std::vector<Comparison> single = {{.responses = {0}, .weight = 2}, {.responses = {1}}};
-      const std::vector<Comparison>& comparisons = loss == Loss::kto || loss == Loss::sft ? single : kPairs;
+      std::vector<Comparison> comparisons = comparisons_of(loss);
+      comparisons.back().weight = 2;
       std::vector<Score> none = kScores, moved = kScores;
       for (Score& score : none) score.policy = score.reference = 0;
       for (std::size_t i = 0; i < moved.size(); ++i) moved[i].policy += static_cast<double>(i);
       const std::vector<double> expected = evaluate(o, none, comparisons).gradients;
       const bool is_constant = evaluate(o, kScores, comparisons).gradients == expected &&
                                evaluate(o, moved, comparisons).gradients == expected;
-      EXPECT_EQ(has_constant_gradients(o), is_constant) << name_of(loss);
+      EXPECT_EQ(facts_of(loss).has_constant_gradients, is_constant) << name_of(loss);
     }
+}
+
+// Returns the losses after a change of the options, the scores or the comparisons.
+template <class Change>
+std::vector<double> losses_after(Loss loss, Change change) {
+  Options o = options(loss);
+  o.label_smoothing = 0.1;
+  std::vector<Score> scores = kScores;
+  std::vector<Comparison> comparisons = comparisons_of(loss);
+  change(o, scores, comparisons);
+  return evaluate(o, scores, comparisons).losses;
+}
+
+TEST(Loss, HasTheFactsOfItsFormula) {
+  for (const Loss loss : config::all_choices<Loss>()) {
+    const config::LossFacts facts = facts_of(loss);
+    const std::vector<double> usual = losses_after(loss, [](auto&...) {});
+    EXPECT_EQ(losses_after(loss, [](auto&, auto& scores, auto&) { scores[0].reference += 1; }) != usual,
+              facts.has_reference)
+        << facts.name;
+    EXPECT_EQ(losses_after(loss, [](auto&, auto&, auto& pairs) { pairs[0].margin = 0.1; }) != usual,
+              facts.has_margins)
+        << facts.name;
+    EXPECT_EQ(losses_after(loss, [](auto& o, auto&, auto&) { o.kl = 0.5; }) != usual, facts.needs_kl)
+        << facts.name;
+    const auto far = [](auto&, auto& scores, auto&) { scores[0].reference = -100; };
+    const auto alone = [&](auto& o, auto& scores, auto& examples) {
+      far(o, scores, examples);
+      examples.resize(1);
+    };
+    EXPECT_EQ(losses_after(loss, alone)[0] != losses_after(loss, far)[0], facts.compares_batch) << facts.name;
+  }
+}
+
+TEST(Loss, UsesItsOwnKeys) {
+  const std::map<std::string_view, void (*)(Options&)> changes = {
+      {"label_smoothing", [](Options& o) { o.label_smoothing = 0.2; }},
+      {"reference_free", [](Options& o) { o.reference_free = true; }},
+      {"divergence", [](Options& o) { o.divergence = Divergence::js; }},
+      {"length_normalize", [](Options& o) { o.length_normalize = true; }},
+      {"gamma", [](Options& o) { o.gamma = 0.7; }},
+      {"temperature", [](Options& o) { o.temperature = 0.7; }},
+      {"desirable_weight", [](Options& o) { o.desirable_weight = 2; }},
+      {"undesirable_weight", [](Options& o) { o.undesirable_weight = 2; }}};
+  for (const Loss loss : config::all_choices<Loss>())
+    for (const auto& [key, change] : changes)
+      if (has_word(facts_of(loss).keys, key)) {
+        const auto changed = losses_after(loss, [&](Options& o, auto&, auto&) { change(o); });
+        EXPECT_NE(changed, losses_after(loss, [](auto&...) {})) << name_of(loss) << " " << key;
+      }
 }
 
 TEST(Loss, IsFiniteFarOut) {
@@ -211,10 +275,9 @@ TEST(Loss, IsFiniteFarOut) {
       Options o = options(loss);
       o.label_smoothing = 0.1;
       const std::vector<Score> scores = {{-2e4 + far, -2e4, 10}, {-2e4 - far, -2e4, 10}};
-      const std::vector<Comparison> pair = {{.responses = {0, 1}}};
-      const std::vector<Comparison> single = {{.responses = {0}}};
-      const LossAndGradients result =
-          evaluate(o, scores, loss == Loss::kto || loss == Loss::sft ? single : pair);
+      std::vector<Comparison> first = {{.responses = {0, 1}}};
+      if (comparisons_of(loss)[0].responses.size() == 1) first[0].responses = {0};
+      const LossAndGradients result = evaluate(o, scores, first);
       EXPECT_TRUE(std::isfinite(result.losses[0])) << name_of(loss);
       EXPECT_TRUE(std::isfinite(result.gradients[0])) << name_of(loss);
     }

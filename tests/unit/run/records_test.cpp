@@ -23,11 +23,7 @@ struct Batch {
   }
 };
 
-loss::Options options(config::Loss loss) {
-  loss::Options o;
-  o.name = loss;
-  return o;
-}
+config::LossConfig options(config::Loss loss) { return {.name = loss, .beta = 0.1}; }
 
 TEST(Comparisons, AreRankingsWithTheirWeights) {
   const Batch made;
@@ -76,7 +72,7 @@ TEST(Records, OfLabelledResponses) {
                     {.prompt = prompt, .responses = {a}, .desirable = false},
                     {.prompt = prompt, .responses = {b}, .weight = 0.5, .desirable = false}};
   const data::Forest forest = data::make_forest(batch.examples);
-  loss::Options kto = options(config::Loss::kto);
+  config::LossConfig kto = options(config::Loss::kto);
   kto.beta = 1;
   const auto comparisons = train::comparisons_of(forest, batch, kto);
   ASSERT_EQ(comparisons.size(), 5u);

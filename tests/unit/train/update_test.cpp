@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const config::LossConfig kDpo = {.name = config::Loss::dpo, .beta = 0.1};
+
 // A tiny policy that is compared with a model of the given seed. The policy's own seed is 1.
 class Updates : public testing::Test {
  protected:
@@ -47,7 +49,7 @@ class Updates : public testing::Test {
                      .reference = live_reference({{model, weights_of(reference), mesh}, {}}),
                      .optimizer = nullptr,
                      .schedule = {1e-2, 0},
-                     .loss = {},
+                     .loss = kDpo,
                      .pass = {}};
     state.optimizer = optim::make_optimizer(config::Optimizer::SGD, state.policy.trained());
     return state;
@@ -63,7 +65,7 @@ class Updates : public testing::Test {
         .reference = live_reference({{model, weights_of(1), {}}, {}}),
         .optimizer = nullptr,
         .schedule = {1e-2, 0},
-        .loss = {},
+        .loss = kDpo,
         .pass = {},
         .max_gradient_norm = std::nullopt};
     state.optimizer = optim::make_optimizer(optimizer, state.policy.trained());
@@ -83,7 +85,7 @@ class Updates : public testing::Test {
         .reference = live_reference({base, {}}),
         .optimizer = nullptr,
         .schedule = {1e-2, 0},
-        .loss = {},
+        .loss = kDpo,
         .pass = {},
         .dropout = dropout};
     state.optimizer = optim::make_optimizer(config::Optimizer::AdamW, state.policy.trained());
