@@ -6,7 +6,7 @@ namespace dpo::config {
 namespace {
 
 // Losses over means per token need larger betas than losses over sums.
-constexpr UsualBeta kBetaPerToken = {1, 20, "2 to 10"};
+constexpr UsualBeta kBetaPerToken = {1, 20, "2 to 10", "2"};
 
 }  // namespace
 
@@ -29,7 +29,7 @@ LossFacts facts_of(Loss loss) {
     case Loss::exo_pair:
       return {.name = "exo_pair", .has_margins = true, .must_smooth = true, .keys = "label_smoothing"};
     case Loss::nca_pair: return {.name = "nca_pair"};
-    case Loss::sppo_hard: return {.name = "sppo_hard", .beta = {1e-4, 0.1, "0.001"}};  // 1 / its eta
+    case Loss::sppo_hard: return {.name = "sppo_hard", .beta = {1e-4, 0.1, "0.001", "0.001"}};  // 1 / its eta
     case Loss::apo_zero: return {.name = "apo_zero"};
     case Loss::apo_down: return {.name = "apo_down", .has_margins = true};
     case Loss::discopop: return {.name = "discopop", .has_margins = true, .keys = "temperature"};

@@ -17,6 +17,7 @@ enum class ExampleKind { Target, Pair, Ranking, Unpaired };
 struct UsualBeta {
   double least, most;
   const char* text;
+  const char* first;  // the value of defaults=modern
 };
 
 struct LossFacts {
@@ -30,7 +31,7 @@ struct LossFacts {
   bool takes_rates_of_sft = false;      // works with SFT's learning rates, which are larger
   bool must_smooth = false;             // loss.label_smoothing must be > 0
   std::string_view keys = "";           // its own keys without "loss.", separated by spaces
-  UsualBeta beta = {0.01, 1, "0.1 to 0.5"};
+  UsualBeta beta = {0.01, 1, "0.1 to 0.5", "0.1"};
 
   bool is_preference() const { return examples != ExampleKind::Target; }
   // Returns how often an update scores a batch in addition to the passes for its gradients.

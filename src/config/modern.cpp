@@ -7,6 +7,7 @@
 
 #include "base/user_path.h"
 #include "config/defaults.h"
+#include "config/losses.h"
 #include "config/print.h"
 #include "config/schema.h"
 #include "config/yaml_reader.h"
@@ -62,13 +63,19 @@ const char* learning_rate(const Node& tree) {
   return has_adapter ? "1e-5" : "1e-6";
 }
 
+// Returns the first value of beta to try with the tree's loss.
+const char* first_beta(const Node& tree) {
+  return facts_of(find_choice<Loss>(text_at(tree, "loss.name")).value_or(Loss::dpo)).beta.first;
+}
+
 // Returns the run's name from loss and model: "dpo-SmolLM2-135M-Instruct".
 std::string run_name(const Node& tree) {
   fs::path model = without_slash(text_at(tree, "model.name_or_path"));
   const std::string last = model.filename().string();
   if (last == kLatest || last == kBest || last.starts_with("step-")) model = model.parent_path();
   const std::string adapter = text_at(tree, "adapter.name");
-  return fmt::format("{}-{}{}", text_at(tree, "loss.name"), model.filename().string(),
+  const std::string name = model.filename().string();
+  return fmt::format("{}-{}{}", text_at(tree, "loss.name"), name.starts_with(".") ? "model" : name,
                      adapter.empty() || adapter == name_of(Adapter::none) ? "" : "-" + adapter);
 }
 
@@ -78,7 +85,7 @@ void set_modern_defaults(Node& tree, bool needs_data, std::vector<std::string>& 
   for (const Value& value : kValues) set(tree, value.key, value.yaml);
   set(tree, "lr", learning_rate(tree));
   const Node* const beta = find_node(tree, {"loss", "beta"});
-  if (beta && beta->kind == Kind::Missing) set(tree, "loss.beta", "0.1");
+  if (beta && beta->kind == Kind::Missing) set(tree, "loss.beta", first_beta(tree));
   const Node* const model = find_node(tree, {"model", "name_or_path"});
   if (model && model->kind == Kind::Text) set(tree, "exp_name", to_node(run_name(tree)));
   if (const std::string name = text_at(tree, "exp_name"); !name.empty())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,15 +22,22 @@ namespace {
 namespace jinja = text::jinja;
 using jinja::Values;
 
+// Returns the number that is the whole text, or nullopt if there is none in the range of the type.
+template <class Number>
+std::optional<Number> number_in(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  Number number{};
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && at == end ? std::optional(number) : std::nullopt;
+}
+
 // Converts a YAML scalar to a variable of the template.
 jinja::Value scalar(const std::string& text) {
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
   if (text == "null" || text == "None") return {};
-  const char* const end = text.data() + text.size();
-  if (std::int64_t whole = 0; std::from_chars(text.data(), end, whole).ptr == end && !text.empty())
-    return whole;
-  if (double number = 0; std::from_chars(text.data(), end, number).ptr == end && !text.empty()) return number;
+  if (const auto whole = number_in<std::int64_t>(text)) return *whole;
+  if (const auto number = number_in<double>(text); number && std::isfinite(*number)) return *number;
   return text;
 }
 

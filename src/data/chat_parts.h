@@ -20,12 +20,6 @@ struct ChatTokenizer::Encoded {
   std::vector<text::RenderedChat> wholes;
   std::vector<std::vector<Token>> tokens;  // tokens of the prompt alone, then of each whole
   std::size_t prompt = 0;                  // number of tokens at the start that all have in common
-
-  std::size_t longest() const {
-    std::size_t longest = 0;
-    for (const auto& ids : tokens) longest = std::max(longest, ids.size());
-    return longest;
-  }
 };
 
 inline std::string_view role_of(const text::jinja::Value& message) {

@@ -45,13 +45,20 @@ class TrainingLoop {
   Outcome execute() {
     try {
       return run_to_end();
-    } catch (const train::TrainingFailure&) {
-      finish_saving();  // all ranks fail together here; the checkpoint being written is good
+    } catch (const train::TrainingFailure& failure) {
+      finish_saving_after(failure);
       throw;
     }
   }
 
  private:
+  // All ranks fail together, and the checkpoint being written is good.
+  void finish_saving_after(const train::TrainingFailure& failure) try {
+    finish_saving();
+  } catch (const train::TrainingFailure& saving) {
+    throw train::TrainingFailure(fmt::format("{}\n{}", failure.what(), saving.what()));
+  }
+
   Outcome run_to_end() {
     log_.after_loading(run_.train.counts());
     log_.replay_history();

@@ -67,13 +67,6 @@ std::int64_t TensorTable::active_count() const {
   return sum;
 }
 
-std::int64_t TensorTable::body_matmul_count() const {
-  std::int64_t sum = 0;
-  for (const Block& block : blocks)
-    if (block.kind == BlockKind::layer) sum += block.matmul_count();
-  return sum;
-}
-
 std::size_t TensorTable::first(BlockKind kind) const {
   return static_cast<std::size_t>(std::ranges::find(blocks, kind, &Block::kind) - blocks.begin());
 }

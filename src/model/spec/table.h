@@ -65,9 +65,8 @@ struct TensorTable {
   std::vector<std::string> buffers;      // suffixes of names in older files that are not parameters
   std::vector<std::string> other_parts;  // prefixes of names that are not read: an image tower's
 
-  std::int64_t count() const;              // all parameters
-  std::int64_t active_count() const;       // without those of experts that a token is not sent to
-  std::int64_t body_matmul_count() const;  // active parameters of the layers' matrices
+  std::int64_t count() const;         // all parameters
+  std::int64_t active_count() const;  // without those of experts that a token is not sent to
 
   std::size_t first(BlockKind kind) const;  // the first block of this kind
   bool is_tied() const;                     // true if the head has no matrix and uses the embedding's

@@ -25,6 +25,19 @@ TEST(Modern, TheShortFormChoosesIt) {
   EXPECT_NE(modern_note(run).find("optimizer=AdamW"), std::string::npos);
 }
 
+TEST(Modern, BetaIsThatOfTheLoss) {
+  const auto beta = [](const std::string& loss) {
+    return composed({"model=org/Base-1B", "data=pairs.jsonl", "loss=" + loss}).values.loss.beta;
+  };
+  EXPECT_DOUBLE_EQ(beta("ipo"), 0.1);
+  EXPECT_DOUBLE_EQ(beta("simpo"), 2);
+  EXPECT_DOUBLE_EQ(beta("sppo_hard"), 0.001);
+}
+
+TEST(Modern, AFolderWithoutANameHasARunWithOne) {
+  EXPECT_EQ(composed({"model=..", "data=pairs.jsonl", "loss=dpo"}).values.exp_name, "dpo-model");
+}
+
 TEST(Modern, TheOriginalsFormsKeepItsDefaults) {
   for (const Words& words : {Words{"model=pythia28", "exp_name=e"},
                              Words{"model=blank_model", "model.name_or_path=org/m", "exp_name=e"}}) {

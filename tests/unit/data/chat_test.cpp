@@ -300,6 +300,15 @@ TEST_F(Chats, GetToolsAndVariablesByRowElseByKey) {
       "null x 1$> > a$");
 }
 
+// A number without a value in the type stays a text, like "nan", which is a text in YAML.
+TEST_F(Chats, GetNumbersOfKeysOnlyInTheirRange) {
+  set_template(
+      "{{ [a, b, c, d] | tojson }}{{ eos_token }}{% if add_generation_prompt %}>{% else %}>a{% endif %}");
+  config_.chat_template_kwargs = {{"a", "-7"}, {"b", "0.5"}, {"c", "1e400"}, {"d", "nan"}};
+  EXPECT_EQ(tokenize(kPrompt, {"[" + message("assistant", "a") + "]"}),
+            R"([-7, 0.5, "1e400", "nan"]$> > a$)");
+}
+
 TEST_F(Chats, OfAFileBecomeExamples) {
   const auto row = [](const char* role, const char* answer) {
     return fmt::format(R"({{"prompt": [{{"role": "{}", "content": "q"}}], "chosen": "{}", "rejected": "b"}})",

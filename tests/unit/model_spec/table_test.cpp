@@ -101,7 +101,7 @@ TEST(TensorTable, CountsMatricesThatTokensAreMultipliedBy) {
   const ModelShape shape = shipped("EleutherAI--pythia-2.8b");
   const TensorTable table = tensor_table(shape);
   // Per layer: 3h*h + h*h + 4h*h + 4h*h = 12 h^2.
-  EXPECT_EQ(table.body_matmul_count(), 32 * 12 * shape.hidden * shape.hidden);
+  EXPECT_EQ(table.blocks[1].matmul_count(), 12 * shape.hidden * shape.hidden);
   EXPECT_EQ(table.head_matmul_count, 50304 * 2560);
 }
 
@@ -113,7 +113,7 @@ TEST(TensorTable, CountsTheExpertsThatATokenIsSentTo) {
   const TensorTable table = tensor_table(shipped("allenai--OLMoE-1B-7B-0924"));
   EXPECT_EQ(table.active_count(), 1'282'017'280);
   // Per layer: attention 4 h^2, a router of 64 rows, and 8 experts of three matrices of 1024 rows.
-  EXPECT_EQ(table.body_matmul_count(), 16 * 2048 * (4 * 2048 + 64 + 8 * 3 * 1024));
+  EXPECT_EQ(table.blocks[1].matmul_count(), 2048 * (4 * 2048 + 64 + 8 * 3 * 1024));
 }
 
 TEST(TensorTable, NamesExpertsAsFilesDo) {
