@@ -148,12 +148,15 @@ class Resolver {
 
   // Declares the variable `caller` as a parameter if the body uses it.
   static void declare_caller(MacroBody& macro, const Node& node, Symbols& symbols) {
-    for (const auto& parameter : macro.parameters)
-      if (is_unsupported("macro parameter", parameter->name))
-        throw SyntaxError(node.at, unsupported("macro parameter", parameter->name));
+    const auto uses = [&](const char* special) {
+      const auto is_special = [&](const auto& parameter) { return parameter->name == special; };
+      return std::ranges::none_of(macro.parameters, is_special) && uses_undeclared(macro.body, special);
+    };
     for (const char* name : {"kwargs", "varargs"})
-      if (uses_undeclared(macro.body, name)) throw SyntaxError(node.at, unsupported("variable", name));
-    if (!uses_undeclared(macro.body, "caller")) return;
+      if (uses(name)) throw SyntaxError(node.at, unsupported("variable", name));
+    for (const auto& parameter : macro.parameters)
+      if (parameter->name == "caller") throw SyntaxError(node.at, unsupported("macro parameter", "caller"));
+    if (!uses("caller")) return;
     symbols.declare_parameter("caller");
     macro.caller = symbols.find("caller")->index;
   }

@@ -176,6 +176,7 @@ TEST(Jinja, RejectsUnsupportedNames) {
             "1:26 the template uses the filter wordcount, which dpo does not support");
   EXPECT_EQ(error_of("{% if n == 0 %}{{ s|xmlattr }}{% endif %}"), "no error");
   EXPECT_EQ(render("{{ cycler is defined }}"), "True");
+  EXPECT_EQ(render("{% macro m(kwargs) %}{{ kwargs }}{% endmacro %}{{ m(1) }}"), "1");
 }
 
 // Returns the peak memory of this process in bytes.
