@@ -37,8 +37,7 @@ class TrainingLoop {
         listener_(listener),
         part_(part_of(run.state.mesh, folder.path())),
         writer_(folder.path(), run.config.keep_last, part_),
-        batches_(run.train, run.training),
-        log_(folder, listener, run.config, batches_.size()),
+        log_(folder, listener, run.config, std::ssize(run.training)),
         saved_(run.resumed.value_or(-1)),
         sampled_(run.run_state.evaluated) {}
 
@@ -68,7 +67,7 @@ class TrainingLoop {
       if (is_evaluation_due() && !evaluate()) return stop();
       if (is_first_sampling_due() && !sample_first()) return stop();
       if (is_at_end()) break;
-      train_on(batches_.next(run_.run_state.updates));
+      train_on(next_batch());
       if (writer_.check()) log_.after_saving();  // reports a full disk now, not hours later
       if (train::any_rank_asked_to_stop(mesh())) return stop();
       if (is_save_due() && !is_evaluation_due()) save();
@@ -87,7 +86,12 @@ class TrainingLoop {
 
   const shard::Mesh& mesh() const { return run_.state.mesh; }
 
-  bool is_at_end() const { return run_.run_state.updates == batches_.size(); }
+  bool is_at_end() const { return run_.run_state.updates == std::ssize(run_.training); }
+
+  train::ExampleBatch next_batch() const {
+    const auto update = static_cast<std::size_t>(run_.run_state.updates);
+    return train::batch_of(run_.train, data::Split::Train, run_.training.at(update));
+  }
 
   // The end of a run is always evaluated, because LATEST points to it.
   bool is_evaluation_due() const {
@@ -307,7 +311,6 @@ class TrainingLoop {
   const train::Listener& listener_;
   const RankPart part_;
   CheckpointWriter writer_;
-  train::OrderedBatches batches_;
   RunLog log_;
   std::int64_t saved_;    // examples at the last checkpoint, -1 if none
   std::int64_t sampled_;  // examples at the last samples, -1 if none

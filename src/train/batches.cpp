@@ -27,10 +27,6 @@ std::vector<Indices> evaluation_batches(const data::Examples& test, const config
   return all_of(data::evaluation_order(test.list(), config));
 }
 
-ExampleBatch OrderedBatches::next(std::int64_t update) {
-  return batch_of(examples_, data::Split::Train, batches_.at(static_cast<std::size_t>(update)));
-}
-
 Microbatches::Microbatches(const ExampleBatch& batch, std::int64_t count, const shard::Mesh& mesh,
                            const model::ModelShape& shape, at::Device device)
     : batch_(batch), shape_(shape), device_(device), packed_(static_cast<std::size_t>(count)) {

@@ -24,31 +24,9 @@ struct ExampleBatch {
 
 ExampleBatch batch_of(const data::Examples& examples, data::Split split, const Indices& indices);
 
-// Return all batches of a run, and the batches of each of its evaluations.
+// Return all batches of a run, one for each update, and the batches of each of its evaluations.
 std::vector<Indices> training_batches(const data::Examples& train, const config::RunConfig& config);
 std::vector<Indices> evaluation_batches(const data::Examples& test, const config::RunConfig& config);
-
-// Provides the batches of a run.
-class BatchSource {
- public:
-  virtual ~BatchSource() = default;
-  // Returns the batch of an update, counted from 0. Updates follow each other; a resumed run starts at a
-  // later one. The tokens are valid until the next call.
-  virtual ExampleBatch next(std::int64_t update) = 0;
-};
-
-// Provides the examples of the training split in a fixed order.
-class OrderedBatches : public BatchSource {
- public:
-  OrderedBatches(const data::Examples& examples, const std::vector<Indices>& batches)
-      : examples_(examples), batches_(batches) {}
-  ExampleBatch next(std::int64_t update) override;
-  std::int64_t size() const { return static_cast<std::int64_t>(batches_.size()); }
-
- private:
-  const data::Examples& examples_;
-  const std::vector<Indices>& batches_;
-};
 
 // A part of a batch, on the device that computes it.
 struct Microbatch {
