@@ -18,7 +18,7 @@
 #include "hardware/gpus.h"
 #include "hardware/processor.h"
 #include "http/http.h"
-#include "serve/serve.h"
+#include "serve/server.h"
 
 namespace dpo::commands {
 namespace {

@@ -15,7 +15,7 @@
 #include "commands/run_facts.h"
 #include "config/text.h"
 #include "model/spec/adapter_config.h"
-#include "serve/serve.h"
+#include "serve/server.h"
 
 namespace dpo::commands {
 namespace {

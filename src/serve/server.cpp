@@ -1,3 +1,5 @@
+#include "serve/server.h"
+
 #include <httplib.h>
 
 #include <atomic>
@@ -13,7 +15,6 @@
 #include "base/stop.h"
 #include "serve/child.h"
 #include "serve/events.h"
-#include "serve/serve.h"
 
 namespace dpo::serve {
 namespace {

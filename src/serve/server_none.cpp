@@ -1,7 +1,7 @@
 // Stubs for builds without cpp-httplib.
-#include <stdexcept>
+#include "serve/server.h"
 
-#include "serve/serve.h"
+#include <stdexcept>
 
 namespace dpo::serve {
 
