@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/number_formats.h"
 #include "checkpoint/formats/quant_state.h"
 #include "ops/quantized_formats.h"
 
@@ -118,13 +119,13 @@ class Finder {
     used_.insert(state.name);
     const QuantState read = parse_quant_state(
         bytes_in(state), fmt::format("{}: tensor '{}'", files_.origin().string(), state.name));
-    const std::int64_t count = read.shape[0] * read.shape[1], blocks = parts_of(count, ops::kNf4Block);
+    const std::int64_t count = read.shape[0] * read.shape[1], blocks = parts_of(count, kNf4Block);
     QuantizedTensor made{ops::QuantizedDtype::nf4, read.shape, codes_of(weight, parts_of(count, 2)), {}};
     if (!std::ranges::equal(floats_of(weight + ".quant_map", 16), kLevels.values))
       fail(weight + ".quant_map", "has other levels than nf4; use the model that it was made from");
     made.scales = take(weight + ".absmax", read.offset ? Dtype::U8 : Dtype::F32, blocks);
     if (read.offset)
-      made.nested = {take(weight + ".nested_absmax", Dtype::F32, parts_of(blocks, ops::kNestedBlock)),
+      made.nested = {take(weight + ".nested_absmax", Dtype::F32, parts_of(blocks, kNestedBlock)),
                      floats_of(weight + ".nested_quant_map", 256), *read.offset};
     quantized_.emplace(weight, std::move(made));
   }
@@ -174,7 +175,7 @@ at::Tensor room_for(const StoredTensor& tensor, at::Device device) {
 // Computes scales with the file's map, because the last bits of a map depend on the machine that computed it.
 at::Tensor mapped(const at::Tensor& codes, const at::Tensor& nested, const QuantizedTensor::Nested& from) {
   const at::Tensor map = at::tensor(from.map, at::kFloat).to(codes.device());
-  const at::Tensor factors = nested.repeat_interleave(ops::kNestedBlock).narrow(0, 0, codes.numel());
+  const at::Tensor factors = nested.repeat_interleave(kNestedBlock).narrow(0, 0, codes.numel());
   return (map.index_select(0, codes.to(at::kInt)) * factors).add_(from.offset);
 }
 

@@ -174,12 +174,4 @@ struct RunConfig {
   DataConfig data;
 };
 
-// Returns true if a block's gradients are freed once it is updated. This is possible if neither the gradient
-// norm nor a sum over microbatches or ranks needs the gradients of all blocks. Gradients of an adapter are
-// small and kept.
-inline bool optimizer_in_backward(const RunConfig& run, std::int64_t ranks) {
-  return !run.max_grad_norm && run.gradient_accumulation_steps == 1 && ranks == 1 &&
-         run.adapter.name == Adapter::none;
-}
-
 }  // namespace dpo::config

@@ -6,6 +6,7 @@
 #include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/mm.h>
 
+#include "base/number_formats.h"
 #include "ops/fused.h"
 #include "ops/quantized_formats.h"
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/number_formats.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layers.h"
 #include "ops/cuda/tensors.h"

@@ -68,9 +68,7 @@ struct DynamicMap {
   }
 };
 
-// e4m3 (float8_e4m3fn): its largest number, the least scale that can be divided by, and the number whose
-// multiples the sizes of a matmul on a GPU must be.
+// e4m3 (float8_e4m3fn): its largest number, and the least scale that can be divided by.
 inline constexpr float kLargestE4m3 = 448, kSmallestFp8Scale = 1e-38F;
-inline constexpr int kFp8Multiple = 16;
 
 }  // namespace dpo::ops

@@ -10,6 +10,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 
+#include "base/number_formats.h"
 #include "ops/fused.h"
 #include "ops/quantized_formats.h"
 #include "ops/upload.h"

@@ -4,13 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/number_formats.h"
+
 namespace dpo::ops {
 
 // Quantized number formats. nf4: 16 levels, with a scale for each 64 elements that has 8 bits itself (QLoRA,
 // as in bitsandbytes). int8 and fp8 (e4m3): one scale per row.
 enum class QuantizedDtype { nf4, int8, fp8 };
-
-inline constexpr std::int64_t kNf4Block = 64, kNestedBlock = 256;
 
 // A frozen quantized matrix. Its values have the same bits on every device.
 struct QuantizedMatrix {

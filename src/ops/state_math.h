@@ -8,9 +8,6 @@
 
 namespace dpo::ops {
 
-// Elements that share a scale in 8-bit state: their largest magnitude, as in bitsandbytes.
-constexpr std::int64_t kStateGroup = 256;
-
 // Returns random bits for the element with this index. Each array of an update takes 16 of them, its lane.
 // `key` is the hash of a seed.
 DPO_HOST_DEVICE inline std::uint64_t random_bits(std::uint64_t key, std::int64_t element) {

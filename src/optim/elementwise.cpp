@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/number_formats.h"
 #include "ops/state_math.h"
 #include "optim/rounding.h"
 #include "optim/state_storage.h"
@@ -8,8 +9,6 @@
 
 namespace dpo::optim {
 namespace {
-
-using ops::kStateGroup;
 
 class ElementwiseOptimizer : public Optimizer {
  public:

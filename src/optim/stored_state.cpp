@@ -9,14 +9,13 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/number_formats.h"
 #include "ops/state_math.h"
 #include "ops/transfers.h"
 #include "optim/rounding.h"
 
 namespace dpo::optim {
 namespace {
-
-using ops::kStateGroup;
 
 bool has_codes(const StoredArray& array) { return array.values.scalar_type() == at::kByte; }
 

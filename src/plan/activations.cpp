@@ -42,7 +42,7 @@ double adapter_activation_bytes(const Workload& w) {
     }
     most = std::max(most, elements);
   }
-  return most * to_double(w.precision.weights);
+  return most * to_double(w.bytes.weights);
 }
 
 }  // namespace
@@ -89,9 +89,9 @@ std::vector<SavedTensor> saved_tensors(const model::ModelShape& s, std::int64_t 
 
 double activation_bytes(const Workload& w) {
   double layer = adapter_activation_bytes(w);
-  for (const SavedTensor& saved : saved_tensors(w.in.shape, w.precision.weights))
+  for (const SavedTensor& saved : saved_tensors(w.in.shape, w.bytes.weights))
     layer += saved.split ? saved.bytes / to_double(w.mesh.tensor) : saved.bytes;
-  const double input = to_double(w.in.shape.hidden * w.precision.weights);
+  const double input = to_double(w.in.shape.hidden * w.bytes.weights);
   double body = 0;
   for (std::int64_t gpu = 0; gpu < w.spread; ++gpu) {
     const auto [inputs, kept] = saved_on_gpu(w, gpu);

@@ -25,11 +25,11 @@ std::optional<Finding> unused_gpus(const Facts& f) {
 }
 
 std::optional<Finding> precision(const Facts& f) {
-  const Precision& p = f.w.precision;
+  const ElementBytes& p = f.w.bytes;
   const bool reference = f.plan.reference != ReferenceMode::none && p.reference == 2;
   const bool stored = f.run.model.policy_dtype != config::Dtype::float32 ||
                       f.run.optimizer_state == config::OptimizerState::bfloat16;
-  if (f.machine.device.supports_bf16 || !(p.bf16 || stored || reference)) return std::nullopt;
+  if (f.machine.device.supports_bf16 || !(p.in_16_bits() || stored || reference)) return std::nullopt;
   Finding finding = error("precision", fmt::format("{} cannot train in 16 bits, which needs compute "
                                                    "capability 8.0 (Ampere) or newer",
                                                    f.machine.device.name));
@@ -118,7 +118,7 @@ std::optional<Finding> disk(const Facts& f) {
 std::optional<Finding> gradients(const Facts& f) {
   constexpr const char* id = "gradients";
   if (f.run.max_grad_norm || f.w.in.adapter) return std::nullopt;
-  if (config::optimizer_in_backward(f.run, f.w.mesh.ranks()))
+  if (f.w.storage.optimizer_in_backward)
     return ok(id,
               "max_grad_norm=null: each block is updated, and its gradients freed, during the backward pass");
   const std::string why = f.w.mesh.ranks() > 1 ? fmt::format("all {} ranks add to them", f.w.mesh.ranks())
@@ -134,10 +134,10 @@ std::optional<Finding> offload(const Facts& f) {
   const std::string key = "offload=" + name_of(f.run.offload);
   if (f.machine.device.is_cpu)
     return hint(id, key + " changes nothing on a CPU: all is in host memory anyway");
-  if (config::offloads_reference(f.run.offload) && reference_bytes(f.w) > 0 && f.w.mesh.shard > 1)
+  if (f.w.storage.reference_on_host && reference_bytes(f.w) > 0 && f.w.mesh.shard > 1)
     return sharded_reference(f, key);
   std::vector<std::string> texts, unused;
-  if (offloads_optimizer(f.w))
+  if (f.w.storage.optimizer_on_host)
     texts.push_back(fmt::format("{} of optimizer state", memory_size(optimizer_bytes(f.w))));
   else if (config::offloads_optimizer(f.run.offload))
     unused.push_back(name_of(f.run.optimizer) + " has too little state to offload");
@@ -148,7 +148,7 @@ std::optional<Finding> offload(const Facts& f) {
   if (texts.empty()) return hint(id, fmt::format("{}: {}", key, fmt::join(unused, "; ")));
   const double passes =
       to_double(f.run.gradient_accumulation_steps) * (1 + facts_of(f.run.loss.name).scoring_passes());
-  const double bytes = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) : 0) +
+  const double bytes = (f.w.storage.optimizer_on_host ? optimizer_bytes(f.w) : 0) +
                        (offloads_reference(f.w) ? passes * reference_bytes(f.w) : 0);
   const double seconds = bytes / f.machine.device.host_link;
   return ok(id,
@@ -162,7 +162,7 @@ std::optional<Finding> offload(const Facts& f) {
 std::optional<Finding> host_memory(const Facts& f) {
   constexpr const char* id = "host-memory";
   const auto& memory = f.w.in.host.memory;
-  const double waits = (offloads_optimizer(f.w) ? optimizer_bytes(f.w) : 0) +
+  const double waits = (f.w.storage.optimizer_on_host ? optimizer_bytes(f.w) : 0) +
                        (offloads_reference(f.w) ? reference_bytes(f.w) : 0);
   const bool offloads = waits > 0;
   if (!memory || f.machine.device.is_cpu || (f.plan.disk.checkpoints == 0 && !offloads)) return std::nullopt;

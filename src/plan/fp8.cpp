@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number_formats.h"
 #include "plan/rules.h"
 #include "plan/savings.h"
 
@@ -14,19 +15,14 @@ using model::Block;
 using model::BlockKind;
 using model::TensorInfo;
 
-config::Dtype policy_dtype(const config::RunConfig& run) {
-  return run.model.fsdp_policy_mp.value_or(run.model.policy_dtype);
-}
-config::Dtype reference_dtype(const config::RunConfig& run) {
-  return run.model.reference_dtype.value_or(policy_dtype(run));
-}
-
 // Reasons why a run cannot be computed in FP8 and is rejected.
 enum class Obstacle { none, device, experts, base_dtype, tensor_parallel, policy_dtype, reference_dtype };
 
-bool has_other_policy(const config::RunConfig& run) { return policy_dtype(run) != config::Dtype::bfloat16; }
+bool has_other_policy(const config::RunConfig& run) {
+  return config::computed_dtype(run) != config::Dtype::bfloat16;
+}
 bool has_other_reference(const config::RunConfig& run) {
-  return uses_reference(run.loss) && reference_dtype(run) != config::Dtype::bfloat16;
+  return uses_reference(run.loss) && config::reference_dtype(run) != config::Dtype::bfloat16;
 }
 
 // Returns the first obstacle to FP8. Those that no setting fixes come first.
@@ -77,17 +73,17 @@ std::string text_of(Obstacle obstacle, const Workload& w) {
                          name_of(*run.adapter.base_dtype));
     case Obstacle::tensor_parallel:
       return "does not work with tensor parallelism: the scale of a row would depend on the number of ranks";
-    case Obstacle::policy_dtype: return fmt::format(kDtype, "policy", name_of(policy_dtype(run)));
-    case Obstacle::reference_dtype: return fmt::format(kDtype, "reference", name_of(reference_dtype(run)));
+    case Obstacle::policy_dtype: return fmt::format(kDtype, "policy", name_of(config::computed_dtype(run)));
+    case Obstacle::reference_dtype:
+      return fmt::format(kDtype, "reference", name_of(config::reference_dtype(run)));
   }
   return "";
 }
 
 // True if a tensor's matmuls are in FP8. A run that is rejected is planned without FP8.
 bool is_in_fp8(const Workload& w, const Block& block, const TensorInfo& tensor) {
-  constexpr std::int64_t kMultiple = 16;  // as in ops/quantized_formats.h
   return w.in.run.fp8 && block.kind == BlockKind::layer && tensor.is_linear && tensor.shape.size() == 2 &&
-         tensor.shape[0] % kMultiple == 0 && tensor.shape[1] % kMultiple == 0 &&
+         tensor.shape[0] % kFp8Multiple == 0 && tensor.shape[1] % kFp8Multiple == 0 &&
          obstacle_to_fp8(w) == Obstacle::none;
 }
 
@@ -117,7 +113,7 @@ double fp8_matmul_flops(const Device& device) {
 // Rows are read once and written in 8 bits; for scales of columns a weight is read twice.
 double quantizing_seconds(const Workload& w, const Block& block, bool backward) {
   if (w.machine.device.is_cpu) return 0;
-  const double weights = to_double(w.precision.weights);
+  const double weights = to_double(w.bytes.weights);
   double bytes = 0;
   for (const TensorInfo& tensor : block.tensors) {
     if (!is_in_fp8(w, block, tensor)) continue;

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/number_formats.h"
 #include "config/losses.h"
-#include "model/spec/layout.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {
@@ -18,7 +18,7 @@ double bytes_of(config::OptimizerState state) {
   switch (state) {
     case config::OptimizerState::float32: return 4;
     case config::OptimizerState::bfloat16: return 2;
-    case config::OptimizerState::eight_bit: return 1 + 4 / to_double(model::kStateGroup);
+    case config::OptimizerState::eight_bit: return kStateCodeBytes;
   }
   return 4;
 }
@@ -97,9 +97,10 @@ std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& ru
 Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   Workload w{.in = in, .machine = machine_of_ranks(in.machine, in.run)};
   w.mesh = config::mesh_of(in.run, ranks_of(w.machine, in.run));
-  w.spread = in.run.trainer == config::Trainer::Basic ? w.machine.gpus : 1;
+  w.spread = config::spreads_layers(in.run, w.mesh.ranks()) ? w.machine.gpus : 1;
   w.reference = reference_of(in.run, reference_if_auto);
-  w.precision = precision_of(in.run, w.mesh.data_ranks());
+  w.storage = config::storage_of(in.run, w.mesh, !w.machine.device.is_cpu);
+  w.bytes = element_bytes(w.storage);
   w.example = example_tokens(in.lengths, in.run.max_length, in.run.max_prompt_length,
                              unit_of(in.run.loss, in.lengths).responses);
   w.examples =
@@ -113,22 +114,17 @@ Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   return w;
 }
 
-Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks) {
-  const config::Dtype stored = run.model.policy_dtype;
-  const config::Dtype compute = run.model.fsdp_policy_mp.value_or(stored);
-  Precision p;
-  p.weights = bytes_of(compute);
-  // In 16 bits, sums over several microbatches or ranks would lose small gradients.
-  p.gradients = run.gradient_accumulation_steps > 1 || data_ranks > 1 ? 4 : p.weights;
-  p.bf16 = p.weights == 2;
-  p.stored = bytes_of(stored);
-  // Float32 over bfloat16 is in two parts (ops/split_floats.h); otherwise the passes read a copy.
-  const bool in_two_parts = stored == config::Dtype::float32 && compute == config::Dtype::bfloat16;
-  if (compute != stored) p.master = in_two_parts ? 2 + 1.0 / 8 : to_double(p.stored);
-  p.state = run.optimizer_state ? bytes_of(*run.optimizer_state) : to_double(bytes_of(stored));
-  p.reduction = bytes_of(run.fsdp_reduce_dtype);
-  p.reference = bytes_of(run.model.reference_dtype.value_or(compute));
-  return p;
+ElementBytes element_bytes(const config::Storage& storage) {
+  ElementBytes bytes;
+  bytes.weights = bytes_of(storage.computed);
+  bytes.gradients = bytes_of(storage.gradients);
+  bytes.stored = bytes_of(storage.stored);
+  if (storage.computed != storage.stored)
+    bytes.master = storage.in_two_parts() ? kFloatRestBytes : to_double(bytes.stored);
+  bytes.state = storage.state ? bytes_of(*storage.state) : to_double(bytes.stored);
+  bytes.reduction = bytes_of(storage.reduced);
+  bytes.reference = bytes_of(storage.reference);
+  return bytes;
 }
 
 std::optional<std::string> resolve_precision(config::ModelConfig& model, const Device& device) {

@@ -13,6 +13,7 @@
 #include "config/losses.h"
 #include "config/mesh.h"
 #include "config/run_config.h"
+#include "config/storage.h"
 #include "model/spec/adapter.h"
 #include "model/spec/quantization.h"
 #include "model/spec/table.h"
@@ -86,20 +87,20 @@ config::BaseDtype base_dtype_of(const model::Quantization& stored);
 std::shared_ptr<const model::TensorTable> adapter_of(const config::RunConfig& run,
                                                      const model::TensorTable& table);
 
-// Bytes per element of everything a run keeps, by its dtypes and optimizer.
-struct Precision {
+// Bytes per element of everything a run keeps.
+struct ElementBytes {
   std::int64_t weights = 4;  // in forward and backward passes
   std::int64_t gradients = 4;
-  std::int64_t stored = 4;  // the weights that are updated and saved
-  double master = 0;        // their bytes beyond the weights of the passes
-  double state = 4;         // one value of the optimizer state; 8-bit values include their share of a scale
+  std::int64_t stored = 4;     // the weights that are updated and saved
+  double master = 0;           // their bytes beyond the weights of the passes
+  double state = 4;            // one value of the optimizer state, with its share of a scale
   std::int64_t reduction = 4;  // an element of a reduce-scatter
   std::int64_t reference = 4;
-  bool bf16 = false;  // matmuls are in bfloat16 or float16
+
+  bool in_16_bits() const { return weights == 2; }  // matmuls
 };
 
-// Returns the precision of a run. `data_ranks` is the number of ranks that divide the batch.
-Precision precision_of(const config::RunConfig& run, std::int64_t data_ranks);
+ElementBytes element_bytes(const config::Storage& storage);
 
 // Replaces model.fsdp_policy_mp=auto by the dtype that is fastest on the device without losing precision of
 // the weights, and returns a note that says why. Any other value is kept, without a note.
@@ -112,7 +113,8 @@ struct Workload {
   config::MeshShape mesh{};  // of the ranks
   std::int64_t spread = 1;   // GPUs of one machine that BasicTrainer spreads the layers over
   ReferenceMode reference{};
-  Precision precision{};
+  config::Storage storage{};
+  ElementBytes bytes{};
   ExampleTokens example{};
   double examples = 0;     // of one microbatch on one data rank
   double tokens = 0;       // mean of those examples

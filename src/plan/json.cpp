@@ -97,7 +97,7 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"eval_every", or_null(run.eval_every)},
       {"save_every", or_null(run.save_every)},
       {"policy_dtype", name_of(run.model.policy_dtype)},
-      {"compute_dtype", name_of(run.model.fsdp_policy_mp.value_or(run.model.policy_dtype))},
+      {"compute_dtype", name_of(config::computed_dtype(run))},
       {"activation_checkpointing", run.activation_checkpointing.count > 0},
       {"recomputed_layers", run.activation_checkpointing.count},
       {"optimizer", name_of(run.optimizer)},

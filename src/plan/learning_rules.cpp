@@ -62,8 +62,7 @@ std::optional<Finding> context(const Facts& f) {
 std::optional<Finding> loss_scale(const Facts& f) {
   constexpr const char* id = "float16";
   const config::ModelConfig& model = f.run.model;
-  if (model.fsdp_policy_mp.value_or(model.policy_dtype) != config::Dtype::float16 &&
-      model.policy_dtype != config::Dtype::float16)
+  if (config::computed_dtype(f.run) != config::Dtype::float16 && model.policy_dtype != config::Dtype::float16)
     return std::nullopt;
   return error(
       id,

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "base/number_formats.h"
 #include "base/quantity.h"
 #include "model/spec/layout.h"
 #include "plan/fp8.h"
@@ -11,8 +11,7 @@
 namespace dpo::plan {
 namespace {
 
-constexpr double kUsable = 0.97;                            // of a device's memory; the driver keeps the rest
-constexpr std::int64_t kNf4Block = 64, kNestedBlock = 256;  // elements, and scales, that share a scale
+constexpr double kUsable = 0.97;  // of a device's memory; the driver keeps the rest
 
 using model::Block;
 using model::BlockKind;
@@ -36,21 +35,13 @@ double unsharded_parameters(const Workload& w) {
   return sum;
 }
 
-// Returns the sum of `amount` over the blocks on the fullest of `devices` devices. Blocks are placed in
-// order, each where its middle falls.
+// Returns the sum of `amount` over the blocks on the fullest of `devices` devices.
 template <class Amount>
 double fullest_of_spread(const model::TensorTable& table, std::int64_t devices, const Amount& amount) {
-  const double share = to_double(table.count()) / to_double(devices);
-  std::map<std::int64_t, double> placed;
-  double passed = 0;
-  for (const Block& block : table.blocks) {
-    const double size = to_double(block.count());
-    placed[static_cast<std::int64_t>((passed + size / 2) / share)] += amount(block);
-    passed += size;
-  }
-  double fullest = 0;
-  for (const auto& [device, sum] : placed) fullest = std::max(fullest, sum);
-  return fullest;
+  const std::vector<std::size_t> device_of = model::spread_blocks(table, static_cast<std::size_t>(devices));
+  std::vector<double> held(static_cast<std::size_t>(devices));
+  for (std::size_t i = 0; i < device_of.size(); ++i) held[device_of[i]] += amount(table.blocks[i]);
+  return std::ranges::max(held);
 }
 
 bool has_tensor(const model::TensorTable& table, const std::string& name) {
@@ -71,13 +62,13 @@ bool trains_head(const Workload& w) {
 // Returns the bytes of a chunk of logits, which a GPU's kernels overwrite with their gradient.
 double logits_bytes(const Workload& w) {
   const bool is_cpu = w.machine.device.is_cpu;
-  const double chunk = to_double(model::kHeadChunkRows) * (is_cpu ? 1 : 4 / to_double(w.precision.weights));
+  const double chunk = to_double(model::kHeadChunkRows) * (is_cpu ? 1 : 4 / to_double(w.bytes.weights));
   const double vocabulary = to_double(w.in.shape.vocabulary) / to_double(w.mesh.tensor);
   // Over several chunks the gradient of a 16-bit matrix is summed in float32; a CPU's matmuls are 16-bit.
-  const bool summed = trains_head(w) && w.precision.gradients < 4 && w.peak_response_rows > chunk;
-  const double product = is_cpu ? to_double(w.precision.weights) : 0;
+  const bool summed = trains_head(w) && w.bytes.gradients < 4 && w.peak_response_rows > chunk;
+  const double product = is_cpu ? to_double(w.bytes.weights) : 0;
   const double sum = summed ? vocabulary * to_double(w.in.shape.hidden) * (4 + product) : 0;
-  const double each = to_double(w.precision.weights) + (is_cpu ? 4 : 0);
+  const double each = to_double(w.bytes.weights) + (is_cpu ? 4 : 0);
   return std::min(w.peak_response_rows, chunk) * vocabulary * each + sum;
 }
 
@@ -86,10 +77,10 @@ double logits_bytes(const Workload& w) {
 // the head does not use); and the buffer of a reduce-scatter, of this block or still of the one before.
 // Without shards there are only the gradients from autograd, which count if a layer has many experts.
 double gathered_bytes(const Workload& w) {
-  const double weight = to_double(w.precision.weights);
+  const double weight = to_double(w.bytes.weights);
   if (w.mesh.shard == 1)
     return w.in.shape.experts == 0 ? 0 : unsharded_on_rank(w, w.in.trained().blocks.at(1)) * weight;
-  const double reduced = accumulates_unsharded(w) ? 0 : to_double(w.precision.reduction);
+  const double reduced = w.storage.accumulates_unsharded ? 0 : to_double(w.bytes.reduction);
   const std::vector<Block>& blocks = w.in.table->blocks;
   const std::vector<Block>& trained = w.in.trained().blocks;
   const auto trained_size = [&](std::size_t i) {
@@ -108,9 +99,10 @@ double gathered_bytes(const Workload& w) {
 // Returns the bytes of gradients for all parameters; or of one block at a time, plus the embedding's while a
 // head that shares its matrix adds to them.
 double gradient_bytes(const Workload& w) {
-  const double each = to_double(w.precision.gradients);
-  if (!config::optimizer_in_backward(w.in.run, w.mesh.ranks())) {
-    const double unsharded_sums = accumulates_unsharded(w) ? unsharded_parameters(w) * 4 : 0;  // float32
+  const double each = to_double(w.bytes.gradients);
+  if (!w.storage.optimizer_in_backward) {
+    const double unsharded_sums =
+        w.storage.accumulates_unsharded ? unsharded_parameters(w) * 4 : 0;  // float32
     return resident_parameters(w, w.in.trained()) * each + unsharded_sums;
   }
   const std::vector<Block>& blocks = w.in.trained().blocks;
@@ -124,15 +116,16 @@ double gradient_bytes(const Workload& w) {
 // Returns the bytes of optimizer state for each parameter.
 double state_per_parameter(const Workload& w) {
   const model::TensorTable& trained = w.in.trained();
-  return optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count()) * w.precision.state;
+  return optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count()) * w.bytes.state;
 }
 
 // Returns the bytes of optimizer state on the device. With offload these are the parts that are updated,
 // fetched and written back.
 double optimizer_on_device(const Workload& w) {
   const double all = optimizer_bytes(w);
-  return offloads_optimizer(w) ? std::min(all, 3 * to_double(model::kOffloadedPart) * state_per_parameter(w))
-                               : all;
+  return w.storage.optimizer_on_host
+             ? std::min(all, 3 * to_double(model::kOffloadedPart) * state_per_parameter(w))
+             : all;
 }
 
 // Returns the bytes of the reference on the device. With offload these are the block in use and the next one.
@@ -142,7 +135,7 @@ double reference_on_device(const Workload& w) {
   double most = 0;
   for (std::size_t i = 0; i + 1 < blocks.size(); ++i)
     most = std::max(most, unsharded_on_rank(w, blocks[i]) + unsharded_on_rank(w, blocks[i + 1]));
-  return most * to_double(w.precision.reference);
+  return most * to_double(w.bytes.reference);
 }
 
 // True if a tensor is quantized, by the run or in the files.
@@ -161,15 +154,14 @@ double quantized_bytes(const Workload& w, const model::TensorInfo& tensor) {
     return count * bytes_of_code(w) +
            4 * to_double(tensor.shape[0]) / to_double(*tensor.split == 0 ? ranks : 1);
   if (ranks == 1) return count * bytes_of_code(w);
-  return count * (0.5 + 4 / to_double(model::block_on_ranks(tensor, ranks, kNf4Block)));
+  return count * nf4_bytes(/*has_nested=*/false, model::block_on_ranks(tensor, ranks, kNf4Block));
 }
 
 double model_bytes(const Workload& w) {
   if (w.spread > 1)
     return fullest_of_spread(*w.in.table, w.spread,
                              [&w](const Block& block) { return block_bytes(w, block); });
-  if (!w.in.run.adapter.base_dtype)
-    return resident_parameters(w, *w.in.table) * to_double(w.precision.weights);
+  if (!w.in.run.adapter.base_dtype) return resident_parameters(w, *w.in.table) * to_double(w.bytes.weights);
   double bytes = 0;
   for (const Block& block : w.in.table->blocks) bytes += block_bytes(w, block);
   return bytes / to_double(w.mesh.shard);
@@ -181,7 +173,7 @@ double expanded_bytes(const Workload& w) {
   double most = 0;
   for (const Block& block : w.in.table->blocks)
     if (block.kind == BlockKind::layer) most = std::max(most, unsharded_on_rank(w, block));
-  return most * to_double(w.precision.weights);
+  return most * to_double(w.bytes.weights);
 }
 
 // Returns the bytes that Adafactor's update of a tensor takes: its gradient and its change in float32, and
@@ -191,7 +183,7 @@ double update_bytes(const Workload& w) {
   std::int64_t largest = 0;
   for (const Block& block : w.in.trained().blocks)
     for (const model::TensorInfo& tensor : block.tensors) largest = std::max(largest, tensor.count());
-  return to_double(largest) * (w.precision.weights == 4 ? 8 : 12);
+  return to_double(largest) * (w.bytes.weights == 4 ? 8 : 12);
 }
 
 // Returns the bytes of the embedding's gradient from autograd, for all its rows, before it is added to the
@@ -200,14 +192,14 @@ double embedding_gradient_bytes(const Workload& w) {
   const model::TensorTable& trained = w.in.trained();
   // With shards it counts among the gathered blocks.
   if (w.mesh.shard > 1 || !has_tensor(trained, trained.embedding_name)) return 0;
-  return unsharded_on_rank(w, trained.blocks.front()) * to_double(w.precision.weights);
+  return unsharded_on_rank(w, trained.blocks.front()) * to_double(w.bytes.weights);
 }
 
 // Returns extra memory after the activations and logits are freed, or nearly so, as far as it exceeds theirs.
 // Updates during the backward pass need theirs in addition to them.
 double later_bytes(const Workload& w, double activations, double logits) {
   const double freed = activations + logits, update = update_bytes(w);
-  const bool is_during = config::optimizer_in_backward(w.in.run, w.mesh.ranks());
+  const bool is_during = w.storage.optimizer_in_backward;
   return std::max({0.0, embedding_gradient_bytes(w) - freed, is_during ? update : update - freed});
 }
 
@@ -253,10 +245,6 @@ double optimizer_values(config::Optimizer optimizer, const model::TensorTable& t
   return values;
 }
 
-bool accumulates_unsharded(const Workload& w) {
-  return w.mesh.shard > 1 && w.in.run.fsdp_accumulate == config::Accumulation::whole;
-}
-
 double resident_parameters(const Workload& w, const model::TensorTable& table) {
   if (w.spread > 1)
     return fullest_of_spread(table, w.spread, [](const Block& block) { return to_double(block.count()); });
@@ -269,32 +257,23 @@ double optimizer_bytes(const Workload& w) {
   return state_per_parameter(w) * resident_parameters(w, w.in.trained());
 }
 
-bool offloads_optimizer(const Workload& w) {
-  using Optimizer = config::Optimizer;
-  const Optimizer optimizer = w.in.run.optimizer;
-  return config::offloads_optimizer(w.in.run.offload) && !w.machine.device.is_cpu &&
-         optimizer != Optimizer::SGD && optimizer != Optimizer::Adafactor;
-}
-
 double reference_bytes(const Workload& w) {
   // With an adapter, the reference's weights are the policy's.
   if (w.reference != ReferenceMode::live || w.in.adapter) return 0;
-  return resident_parameters(w, *w.in.table) * to_double(w.precision.reference);
+  return resident_parameters(w, *w.in.table) * to_double(w.bytes.reference);
 }
 
 bool offloads_reference(const Workload& w) {
-  return config::offloads_reference(w.in.run.offload) && !w.machine.device.is_cpu && w.mesh.shard == 1 &&
-         reference_bytes(w) > 0;
+  return w.storage.reference_on_host && w.mesh.shard == 1 && reference_bytes(w) > 0;
 }
 
 double bytes_of_code(const Workload& w) {
   if (w.in.run.adapter.base_dtype != config::BaseDtype::nf4) return 1;
-  const bool has_nested = !w.in.quantization || w.in.quantization->nested;
-  return 1.0 / 2 + (has_nested ? 1 + 4 / to_double(kNestedBlock) : 4) / to_double(kNf4Block);
+  return nf4_bytes(!w.in.quantization || w.in.quantization->nested);
 }
 
 double block_bytes(const Workload& w, const Block& block) {
-  const double weight = to_double(w.precision.weights);
+  const double weight = to_double(w.bytes.weights);
   if (!w.in.run.adapter.base_dtype) return unsharded_on_rank(w, block) * weight;
   double bytes = 0;
   for (const model::TensorInfo& tensor : block.tensors)
@@ -328,7 +307,7 @@ double Memory::tensors() const {
 }
 
 Memory memory_per_gpu(const Workload& w) {
-  const Precision& p = w.precision;
+  const ElementBytes& p = w.bytes;
   const model::TensorTable& trained = w.in.trained();
   const double resident = resident_parameters(w, trained);
   const double activations = activation_bytes(w), logits = logits_bytes(w);

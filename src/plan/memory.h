@@ -44,16 +44,11 @@ double bytes_of_code(const Workload& w);
 // Returns the quantized parameters of a block on a tensor-parallel rank.
 double quantized_parameters(const Workload& w, const model::Block& block);
 
-// True if every shard rank sums all gradients over the microbatches and reduces them once per update
-// (fsdp_accumulate=whole).
-bool accumulates_unsharded(const Workload& w);
-
 // Returns the number of optimizer state values for all parameters of the model.
 double optimizer_values(config::Optimizer optimizer, const model::TensorTable& table);
 
-// Return the bytes of optimizer state of the fullest rank, and whether it is kept in host memory (offload).
+// Returns the bytes of optimizer state of the fullest rank.
 double optimizer_bytes(const Workload& w);
-bool offloads_optimizer(const Workload& w);
 
 // Return the bytes of a reference that is computed live with separate weights (0 if there is none), and
 // whether it is kept in host memory.

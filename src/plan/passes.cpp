@@ -51,7 +51,7 @@ constexpr double kExpertsEfficiency = 0.46;
 
 // Returns the seconds of this many bytes of memory traffic in 16 bits.
 double traffic(const Workload& w, double bytes_in_16_bits) {
-  return bytes_in_16_bits * to_double(w.precision.weights) / 2 / w.machine.device.memory_bandwidth;
+  return bytes_in_16_bits * to_double(w.bytes.weights) / 2 / w.machine.device.memory_bandwidth;
 }
 
 // Returns the memory traffic of a forward pass outside of matmuls: the operations between a layer's matmuls,
@@ -77,7 +77,7 @@ struct BlockTime {
 // Tensor-parallel ranks split matmuls and attention. Each rank computes about half of the rest whole (an
 // estimate): norms, additions, inputs of layers.
 BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
-  const double rate = w.machine.device.matmul_flops(w.precision.bf16), ranks = to_double(w.mesh.tensor);
+  const double rate = w.machine.device.matmul_flops(w.bytes.in_16_bits()), ranks = to_double(w.mesh.tensor);
   const bool is_layer = block.kind == BlockKind::layer;
   const double experts = is_layer && w.in.shape.experts > 0 ? kExpertsEfficiency : 1;
   const double products = matmul_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
@@ -152,7 +152,7 @@ double tensor_rows(const Workload& w, BlockKind kind, const Direction& direction
 }
 
 double tensor_seconds(const Workload& w, BlockKind kind, const Direction& direction) {
-  const double row = to_double(w.in.shape.hidden * w.precision.weights);
+  const double row = to_double(w.in.shape.hidden * w.bytes.weights);
   return 2 * tensor_rows(w, kind, direction) * row * ring_share(w.mesh.tensor) / w.machine.bus(w.mesh.tensor);
 }
 
@@ -167,7 +167,7 @@ double norm_seconds(const Workload& w, const Direction& direction, std::size_t b
       if (added.name.ends_with(kMagnitude) &&
           tensor.name == added.name.substr(0, added.name.size() - kMagnitude.size()) + ".weight")
         elements += to_double(tensor.count());
-  return 2 * elements * to_double(w.precision.weights) / to_double(w.mesh.tensor) /
+  return 2 * elements * to_double(w.bytes.weights) / to_double(w.mesh.tensor) /
          w.machine.device.memory_bandwidth;
 }
 
@@ -188,7 +188,7 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
   const Block& added = w.in.adapter->blocks[block];
   const Device& device = w.machine.device;
   const double products = 2 * to_double(added.matmul_count()) * w.tokens /
-                          (device.is_cpu ? flops_per_second(w) : device.matmul_flops(w.precision.bf16));
+                          (device.is_cpu ? flops_per_second(w) : device.matmul_flops(w.bytes.in_16_bits()));
   const double between = device.is_cpu ? 0 : traffic(w, w.tokens * adapter_bytes(added));
   return norm_seconds(w, direction, block) +
          work_of(direction, added, /*is_frozen=*/false) * (products + between) / to_double(w.mesh.tensor);
@@ -233,7 +233,7 @@ MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes) {
 
 }  // namespace
 
-double flops_per_second(const Workload& w) { return w.machine.device.training_flops(w.precision.bf16); }
+double flops_per_second(const Workload& w) { return w.machine.device.training_flops(w.bytes.in_16_bits()); }
 
 double forward_flops(const Workload& w, const Block& block) {
   return matmul_flops(w, block) + attention_flops(w, block);
@@ -249,7 +249,7 @@ double parameters_of_tensor_rank(const Workload& w, const Block& block) {
 
 double expanding_seconds(const Workload& w, const Block& block) {
   if (!w.in.run.adapter.base_dtype) return 0;
-  const double bytes = bytes_of_code(w) + to_double(w.precision.weights);
+  const double bytes = bytes_of_code(w) + to_double(w.bytes.weights);
   return quantized_parameters(w, block) * bytes / w.machine.device.memory_bandwidth;
 }
 
@@ -258,23 +258,23 @@ double bytes_to_gather(const Workload& w, const Block& block, double each) {
 }
 
 MicrobatchTime training_pass(const Workload& w) {
-  const std::int64_t reduced = accumulates_unsharded(w) ? 0 : w.precision.reduction;
-  return forward_pass(w, w.precision.weights) +
-         pass(w, Way::backward, to_double(w.precision.weights), to_double(reduced));
+  const std::int64_t reduced = w.storage.accumulates_unsharded ? 0 : w.bytes.reduction;
+  return forward_pass(w, w.bytes.weights) +
+         pass(w, Way::backward, to_double(w.bytes.weights), to_double(reduced));
 }
 
 // An offloaded reference is copied from the host while it computes; nothing hides its first block.
 MicrobatchTime reference_pass(const Workload& w) {
   if (!uses_reference(w.in.run.loss)) return {};
-  MicrobatchTime pass = forward_pass(w, w.precision.reference);
+  MicrobatchTime pass = forward_pass(w, w.bytes.reference);
   if (!offloads_reference(w)) return pass;
   const double first = parameters_of_tensor_rank(w, w.in.table->blocks.front()) *
-                       to_double(w.precision.reference) / w.machine.device.host_link;
+                       to_double(w.bytes.reference) / w.machine.device.host_link;
   pass.elapsed = first + std::max(pass.elapsed, reference_bytes(w) / w.machine.device.host_link - first);
   return pass;
 }
 
-MicrobatchTime policy_pass(const Workload& w) { return forward_pass(w, w.precision.weights); }
+MicrobatchTime policy_pass(const Workload& w) { return forward_pass(w, w.bytes.weights); }
 
 MicrobatchTime scoring_pass(const Workload& w) {
   MicrobatchTime pass = policy_pass(w);

@@ -18,7 +18,7 @@ std::optional<std::int64_t> in_batches(const std::optional<std::int64_t>& every,
 }
 
 double checkpoint_bytes(const Workload& w) {
-  const Precision& p = w.precision;
+  const ElementBytes& p = w.bytes;
   const model::TensorTable& trained = w.in.trained();
   return to_double(trained.count() * p.stored) + optimizer_values(w.in.run.optimizer, trained) * p.state;
 }
@@ -32,7 +32,7 @@ Disk disk_of(const Workload& w, const Timing& timing) {
   // that is complete.
   if (w.in.run.keep_last)
     disk.checkpoints = std::min(disk.checkpoints, *w.in.run.keep_last + (w.in.run.best_metric ? 1 : 0) + 1);
-  if (w.in.run.adapter.merge_on_save) disk.merged = to_double(w.in.table->count() * w.precision.weights);
+  if (w.in.run.adapter.merge_on_save) disk.merged = to_double(w.in.table->count() * w.bytes.weights);
   return disk;
 }
 
@@ -47,7 +47,6 @@ Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
   plan.on_cpu = w.machine.device.is_cpu;
   plan.ranks_per_device = w.ranks_per_device();
   plan.reference = w.reference;
-  plan.precision = w.precision;
   plan.resolved.activation_checkpointing.count = w.recomputed_layers;
   plan.examples_per_gpu = w.examples;
   plan.tokens_per_gpu = w.tokens;

@@ -40,7 +40,6 @@ struct Plan {
   bool on_cpu = false;
   std::int64_t ranks_per_device = 1;
   ReferenceMode reference{};
-  Precision precision;
   double examples_per_gpu = 0;
   double tokens_per_gpu = 0;
   ExampleTokens example;

@@ -41,7 +41,7 @@ std::string rate(double per_second) {
 
 std::string precision_text(const Plan& plan) {
   const auto& model = plan.resolved.model;
-  const config::Dtype computed = model.fsdp_policy_mp.value_or(model.policy_dtype);
+  const config::Dtype computed = config::computed_dtype(plan.resolved);
   const std::string dtype = name_of(computed) + (plan.resolved.fp8 ? " with fp8 products" : "");
   return computed == model.policy_dtype
              ? dtype

@@ -15,7 +15,7 @@ using model::BlockKind;
 // Returns the seconds of an optimizer step, which is bound by memory: gradients are read twice (norm,
 // update), weights and optimizer state read and written, a copy of the weights in another dtype written.
 double optimizer_seconds(const Workload& w) {
-  const Precision& p = w.precision;
+  const ElementBytes& p = w.bytes;
   const model::TensorTable& trained = w.in.trained();
   const double state = optimizer_values(w.in.run.optimizer, trained) / to_double(trained.count());
   const bool has_copy = p.master == to_double(p.stored);
@@ -30,15 +30,16 @@ double optimizer_seconds(const Workload& w) {
   const double seconds =
       resident_parameters(w, trained) * (bytes / w.machine.device.memory_bandwidth + codes);
   // Offloaded state is copied to the device and back at the same time.
-  return offloads_optimizer(w) ? std::max(seconds, optimizer_bytes(w) / w.machine.device.host_link) : seconds;
+  return w.storage.optimizer_on_host ? std::max(seconds, optimizer_bytes(w) / w.machine.device.host_link)
+                                     : seconds;
 }
 
 // Returns the seconds in which gradients are reduced once per update, after its last microbatch: over shards
 // if they were accumulated unsharded, and each rank's part over replicas.
 double gradient_reduction_seconds(const Workload& w) {
-  const double bytes = to_double(w.precision.gradients);
+  const double bytes = to_double(w.bytes.gradients);
   double seconds = 0;
-  if (accumulates_unsharded(w))
+  if (w.storage.accumulates_unsharded)
     for (const Block& block : w.in.trained().blocks)
       seconds += ring_share(w.mesh.shard) * parameters_of_tensor_rank(w, block) * bytes / shard_bus(w);
   return seconds + 2 * ring_share(w.mesh.replica) * resident_parameters(w, w.in.trained()) * bytes /
@@ -52,7 +53,7 @@ TokenThreshold token_threshold(const Workload& w) {
   const bool is_frozen = w.in.adapter != nullptr;
   const double bytes = w.in.run.adapter.base_dtype
                            ? bytes_per_parameter(w)
-                           : to_double(w.precision.weights + (is_frozen ? 0 : w.precision.reduction));
+                           : to_double(w.bytes.weights + (is_frozen ? 0 : w.bytes.reduction));
   // All parameters of a mixture of experts are gathered, but a token is multiplied only by the active ones.
   const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
   const double scale_well =
@@ -77,7 +78,7 @@ double mean_prompt(const Workload& w) { return w.example.mean - w.example.respon
 // slow there: SmolLM2-135M took 35, 85 and 135 ms of one Sapphire Rapids core for a token of 1, 4 and 16
 // texts in float32.
 double sampling_seconds(const Workload& w, std::int64_t texts, double tokens) {
-  const double weight = to_double(w.precision.weights);
+  const double weight = to_double(w.bytes.weights);
   const double active = to_double(w.in.table->active_count()) / to_double(w.mesh.tensor);
   const double reading =
       to_double(w.in.table->count()) / to_double(w.mesh.tensor) * weight / w.machine.device.memory_bandwidth;
@@ -219,7 +220,7 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
   // Useful operations count neither recomputation nor the reference. Frozen weights have no gradients.
   const double useful = (w.in.adapter ? 2 : 3) * forward / w.examples * batch;
   const Device& device = w.machine.device;
-  const double peak = w.precision.bf16 ? device.bf16_flops : device.fp32_flops;
+  const double peak = w.bytes.in_16_bits() ? device.bf16_flops : device.fp32_flops;
   t.model_flops_utilization = useful / t.update / (peak * to_double(w.devices()));
   const double microbatches = to_double(w.in.run.gradient_accumulation_steps);
   const double fp8_flops = device.is_cpu ? 0 : t.microbatch.fp8_flops;

@@ -108,7 +108,7 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
 train::TrainState random_state(const plan::Plan& plan, const model::Model& model, const shard::Mesh& mesh) {
   const config::RunConfig& config = plan.resolved;
   const bool has_adapter = config.adapter.name != config::Adapter::none;
-  const at::ScalarType stored = train::precision_of(config, mesh).stored;
+  const at::ScalarType stored = train::scalar_type_of(config.model.policy_dtype);
   std::unique_ptr<train::Reference> reference = train::no_reference();
   std::optional<shard::LocalModel> frozen;
   const model::TensorTable adapter =

@@ -294,7 +294,7 @@ FrozenModel load_reference(const RunData& data, const shard::Mesh& mesh, std::sp
 checkpoint::LoadedModel load_whole_policy(const RunData& data, const std::optional<fs::path>& checkpoint,
                                           const shard::Mesh& mesh, std::span<const at::Device> devices,
                                           const train::Listener& listener) {
-  const at::ScalarType stored = train::precision_of(data.config, mesh).stored;
+  const at::ScalarType stored = train::scalar_type_of(data.config.model.policy_dtype);
   checkpoint::LoadedModel loaded = load_local(mesh, devices, [&](at::Device device) {
     return checkpoint ? checkpoint::load_model(checkpoint->string(), stored, device, {},
                                                progress_to(listener, "reading weights"), mesh.layout())
@@ -307,7 +307,7 @@ checkpoint::LoadedModel load_whole_policy(const RunData& data, const std::option
 // Returns the adapter to train: from the checkpoint, from model.archive, or a new one.
 model::Weights initial_adapter(const AdaptedModel& adapted, const std::optional<fs::path>& checkpoint,
                                const config::RunConfig& config, const shard::Mesh& mesh) {
-  const at::ScalarType stored = train::precision_of(config, mesh).stored;
+  const at::ScalarType stored = train::scalar_type_of(config.model.policy_dtype);
   const std::optional<fs::path> from = checkpoint ? checkpoint : adapter_archive(config);
   if (from) return read_adapter(adapted, *from, config, stored, mesh);
   return shard::new_adapter(adapted.table(), adapted.base, stored, static_cast<std::uint64_t>(config.seed),

@@ -56,15 +56,9 @@ std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model:
 }
 
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices) {
-  const double share = static_cast<double>(table.count()) / static_cast<double>(devices.size());
   std::vector<at::Device> of_block;
-  double passed = 0;
-  for (const model::Block& block : table.blocks) {
-    const auto size = static_cast<double>(block.count());
-    const auto index = static_cast<std::size_t>((passed + size / 2) / share);
-    of_block.push_back(devices[std::min(index, devices.size() - 1)]);
-    passed += size;
-  }
+  for (const std::size_t device : model::spread_blocks(table, devices.size()))
+    of_block.push_back(devices[device]);
   return of_block;
 }
 

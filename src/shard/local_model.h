@@ -36,8 +36,7 @@ class LocalModel {
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
                                          const Mesh& mesh);
 
-// Assigns each block a device, in order, so that devices hold about equal numbers of parameters, like
-// transformers' device_map="balanced". A block goes to the device that its middle falls on.
+// Returns the device of each block of a model that is spread over devices (model::spread_blocks).
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices);
 
 // Copies each block of the weights to its device.

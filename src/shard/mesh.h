@@ -20,6 +20,7 @@ struct Mesh {
   std::shared_ptr<comm::Group> model = comm::single();    // tensor and shard: holds one whole model
   at::Device device = at::kCPU;                           // of this rank
 
+  config::MeshShape shape() const { return {replica->size(), shard->size(), tensor->size()}; }
   model::Layout layout() const { return {tensor->rank(), tensor->size(), shard->rank(), shard->size()}; }
 };
 

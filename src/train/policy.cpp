@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -16,12 +17,12 @@ namespace {
 // bfloat16 part and the rest. Blocks are split one at a time, so that at most one of them is in memory in
 // both forms.
 model::Weights stored_weights(const model::TensorTable& table, model::Weights weights,
-                              at::ScalarType computed, const model::Layout& layout) {
-  if (weights.dtype() != at::kFloat || computed != at::kBFloat16) return weights;
+                              const config::Storage& storage, const model::Layout& layout) {
+  if (!storage.in_two_parts()) return weights;
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < table.blocks.size(); ++i) {
     const at::Tensor exact = weights.blocks[i].flat;
-    at::Tensor rounded = at::empty(exact.sizes(), exact.options().dtype(computed));
+    at::Tensor rounded = at::empty(exact.sizes(), exact.options().dtype(at::kBFloat16));
     ops::FloatRest rest = ops::make_rest(exact.numel(), exact.device());
     ops::split(exact, rounded, rest);
     weights.blocks[i] = model::rank_block(rounded, table.blocks[i], layout);
@@ -43,17 +44,31 @@ shard::LocalModel computed_model(const model::Model& model, const model::Weights
 
 }  // namespace
 
-Policy::Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
-               const shard::Mesh& mesh, const shard::GradientOptions& reduction,
-               const std::optional<shard::LocalModel>& base, GradientLifetime kept)
+at::ScalarType scalar_type_of(config::Dtype dtype) {
+  switch (dtype) {
+    case config::Dtype::float32: return at::kFloat;
+    case config::Dtype::bfloat16: return at::kBFloat16;
+    case config::Dtype::float16: return at::kHalf;
+    case config::Dtype::automatic: break;
+  }
+  throw std::logic_error("a dtype that the plan has not decided");
+}
+
+config::Storage storage_of(const config::RunConfig& config, const shard::Mesh& mesh) {
+  return config::storage_of(config, mesh.shape(), mesh.device.is_cuda());
+}
+
+Policy::Policy(model::Model model, model::Weights weights, const config::Storage& storage,
+               const shard::Mesh& mesh, const std::optional<shard::LocalModel>& base)
     : mesh_(mesh),
-      gradient_dtype_(precision.gradients),
-      stored_(stored_weights(model.trained, std::move(weights), precision.computed, mesh.layout())),
-      computed_(computed_model(model, stored_, precision.computed, mesh, base)) {
-  if (kept == GradientLifetime::update) {
+      gradient_dtype_(scalar_type_of(storage.gradients)),
+      stored_(stored_weights(model.trained, std::move(weights), storage, mesh.layout())),
+      computed_(computed_model(model, stored_, scalar_type_of(storage.computed), mesh, base)) {
+  if (!storage.optimizer_in_backward) {
     gradients_ = std::make_unique<model::Weights>(
-        shard::zeros_like(model.trained, stored_, precision.gradients, mesh.layout()));
-    reduction_ = shard::make_gradients(computed_.model().trained, *gradients_, mesh_, reduction);
+        shard::zeros_like(model.trained, stored_, gradient_dtype_, mesh.layout()));
+    reduction_ = shard::make_gradients(computed_.model().trained, *gradients_, mesh_,
+                                       {scalar_type_of(storage.reduced), storage.accumulates_unsharded});
     for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
   }
   const at::NoGradGuard no_grad;

@@ -3,32 +3,23 @@
 #include <functional>
 #include <optional>
 
+#include "config/storage.h"
 #include "shard/gradients.h"
 #include "shard/local_model.h"
 #include "shard/mesh.h"
 
 namespace dpo::train {
 
-// The dtypes of a policy.
-struct PolicyPrecision {
-  at::ScalarType stored = at::kFloat;     // of the weights that the optimizer updates
-  at::ScalarType computed = at::kFloat;   // of the weights that the passes read
-  at::ScalarType gradients = at::kFloat;  // of the sums over microbatches and ranks
-};
-
-// Lifetime of gradients: in buffers for the whole model until the update, or only while a block is updated.
-// The latter needs one rank, one microbatch and no clipping.
-enum class GradientLifetime { update, block };
+at::ScalarType scalar_type_of(config::Dtype dtype);
+config::Storage storage_of(const config::RunConfig& config, const shard::Mesh& mesh);
 
 // The model that is trained: this rank's shard of it.
 class Policy {
  public:
   // `weights` is this rank's shard of model.trained, in the stored dtype. If they are an adapter's, `base` is
   // the frozen model, in the computed dtype.
-  Policy(model::Model model, model::Weights weights, const PolicyPrecision& precision,
-         const shard::Mesh& mesh = {}, const shard::GradientOptions& reduction = {},
-         const std::optional<shard::LocalModel>& base = std::nullopt,
-         GradientLifetime kept = GradientLifetime::update);
+  Policy(model::Model model, model::Weights weights, const config::Storage& storage,
+         const shard::Mesh& mesh = {}, const std::optional<shard::LocalModel>& base = std::nullopt);
 
   const model::Model& model() const { return computed_.model(); }
   model::Store& store() const { return computed_.store(); }

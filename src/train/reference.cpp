@@ -49,8 +49,7 @@ at::Tensor ReferenceModel::scores(const model::Batch& batch) const {
 }
 
 ReferenceModel placed(ReferenceModel model, const config::RunConfig& config, const shard::Mesh& mesh) {
-  const bool is_adapters_base = config.adapter.name != config::Adapter::none;
-  if (!config::offloads_reference(config.offload) || is_adapters_base || !mesh.device.is_cuda()) return model;
+  if (!storage_of(config, mesh).reference_on_host) return model;
   if (mesh.shard->size() > 1)
     throw UserError(
         "offload: a sharded reference cannot be offloaded; use offload=optimizer or offload=none");

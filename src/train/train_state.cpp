@@ -7,43 +7,19 @@
 namespace dpo::train {
 namespace {
 
-at::ScalarType scalar_type_of(config::Dtype dtype) {
-  switch (dtype) {
-    case config::Dtype::float32: return at::kFloat;
-    case config::Dtype::bfloat16: return at::kBFloat16;
-    case config::Dtype::float16: return at::kHalf;
-    case config::Dtype::automatic: break;
-  }
-  throw std::logic_error("a dtype that the plan has not decided");
-}
-
-optim::OptimizerSettings optimizer_settings(const config::RunConfig& config, const shard::Mesh& mesh) {
-  optim::OptimizerSettings settings{
-      .epsilon = config.optimizer_eps,
-      .weight_decay = config.weight_decay,
-      .state = config.optimizer_state,
-      .offload = mesh.device.is_cuda() && config::offloads_optimizer(config.offload),
-      .shard_rank = mesh.layout().shard_rank};
+optim::OptimizerSettings optimizer_settings(const config::RunConfig& config, const config::Storage& storage,
+                                            const shard::Mesh& mesh) {
+  optim::OptimizerSettings settings{.epsilon = config.optimizer_eps,
+                                    .weight_decay = config.weight_decay,
+                                    .state = storage.state,
+                                    .offload = storage.optimizer_on_host,
+                                    .shard_rank = mesh.layout().shard_rank};
   if (config.optimizer_betas)
     settings.betas = std::pair(config.optimizer_betas->at(0), config.optimizer_betas->at(1));
   return settings;
 }
 
-GradientLifetime gradient_lifetime(const config::RunConfig& config, const shard::Mesh& mesh) {
-  return config::optimizer_in_backward(config, mesh.all->size()) ? GradientLifetime::block
-                                                                 : GradientLifetime::update;
-}
-
 }  // namespace
-
-PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh) {
-  const at::ScalarType stored = scalar_type_of(config.model.policy_dtype);
-  const at::ScalarType computed =
-      scalar_type_of(config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
-  // Sums over several microbatches or ranks would lose small terms in 16 bits.
-  const bool several = config.gradient_accumulation_steps > 1 || mesh.data->size() > 1;
-  return {stored, computed, several ? at::kFloat : computed};
-}
 
 std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world) {
   const std::int64_t gpus = gpu_count();
@@ -51,8 +27,7 @@ std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::
   const auto gpu = [](std::int64_t index) {
     return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(index));
   };
-  if (config.trainer != config::Trainer::Basic || world.all->size() > 1)
-    return {gpu(world.local_rank % gpus)};
+  if (!config::spreads_layers(config, world.all->size())) return {gpu(world.local_rank % gpus)};
   std::vector<at::Device> all;
   for (std::int64_t i = 0; i < gpus; ++i) all.push_back(gpu(i));
   return all;
@@ -65,12 +40,11 @@ shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world) {
 }
 
 at::ScalarType reference_dtype(const config::RunConfig& config) {
-  const auto& asked = config.model.reference_dtype;
-  return scalar_type_of(asked ? *asked : config.model.fsdp_policy_mp.value_or(config.model.policy_dtype));
+  return scalar_type_of(config::reference_dtype(config));
 }
 
 at::ScalarType matmul_dtype(const config::RunConfig& config) {
-  return config.fp8 ? at::kFloat8_e4m3fn : reference_dtype(config);
+  return config.fp8 ? at::kFloat8_e4m3fn : train::reference_dtype(config);
 }
 
 std::optional<ops::QuantizedDtype> base_dtype(const config::RunConfig& config) {
@@ -90,15 +64,7 @@ model::PassOptions pass_options(const config::RunConfig& config) {
 
 Policy make_policy(const config::RunConfig& config, const shard::Mesh& mesh, const model::Model& model,
                    model::Weights weights, const std::optional<shard::LocalModel>& base) {
-  const shard::GradientOptions reduction{scalar_type_of(config.fsdp_reduce_dtype),
-                                         config.fsdp_accumulate == config::Accumulation::whole};
-  return {model,
-          std::move(weights),
-          precision_of(config, mesh),
-          mesh,
-          reduction,
-          base,
-          gradient_lifetime(config, mesh)};
+  return {model, std::move(weights), storage_of(config, mesh), mesh, base};
 }
 
 TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& mesh, Policy policy,
@@ -116,8 +82,8 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
                    .max_length = static_cast<std::size_t>(config.max_length),
                    .dropout = config.adapter.dropout};
   state.pass.router_aux_loss_coef = config.model.router_aux_loss_coef.value_or(0);
-  state.optimizer =
-      optim::make_optimizer(config.optimizer, state.policy.trained(), optimizer_settings(config, mesh));
+  state.optimizer = optim::make_optimizer(config.optimizer, state.policy.trained(),
+                                          optimizer_settings(config, storage_of(config, mesh), mesh));
   return state;
 }
 

@@ -54,7 +54,6 @@ TrainState make_train_state(const config::RunConfig& config, const shard::Mesh& 
 std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::World& world);
 shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
 
-PolicyPrecision precision_of(const config::RunConfig& config, const shard::Mesh& mesh);
 at::ScalarType reference_dtype(const config::RunConfig& config);
 // Returns the format of the matrices under an adapter, if they are quantized.
 std::optional<ops::QuantizedDtype> base_dtype(const config::RunConfig& config);

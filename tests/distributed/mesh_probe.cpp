@@ -36,7 +36,7 @@ namespace {
 using namespace dpo;
 using nlohmann::json;
 
-at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
+config::Dtype type_named(const std::string& name) { return *config::find_choice<config::Dtype>(name); }
 
 // Returns a model with LoRA. B is random too, so that no gradient is zero at first.
 model::Model with_adapter(const model::Model& model, const json& asked) {
@@ -62,8 +62,12 @@ model::Weights load_small(const json& asked, at::ScalarType type, const shard::M
 }
 
 train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
-  const at::ScalarType stored = type_named(asked.value("stored", "float32"));
-  const at::ScalarType computed = type_named(asked.value("computed", "float32"));
+  const config::Storage storage{.stored = type_named(asked.value("stored", "float32")),
+                                .computed = type_named(asked.value("computed", "float32")),
+                                .reduced = type_named(asked.value("reduced", "float32")),
+                                .accumulates_unsharded = asked.value("whole", false)};
+  const at::ScalarType stored = train::scalar_type_of(storage.stored);
+  const at::ScalarType computed = train::scalar_type_of(storage.computed);
   const auto load = [&](at::ScalarType type) {
     return checkpoint::load_model(asked.at("model"), type, mesh.device, {}, {}, mesh.layout());
   };
@@ -83,21 +87,15 @@ train::TrainState make_train_state(const json& asked, const shard::Mesh& mesh) {
   config::LossConfig loss;
   loss.beta = 0.1;
   loss.name = config::find_choice<config::Loss>(asked.value("loss", "dpo")).value();
-  train::TrainState state{
-      .mesh = mesh,
-      .policy = {model,
-                 std::move(loaded.weights),
-                 {stored, computed, at::kFloat},
-                 mesh,
-                 {type_named(asked.value("reduced", "float32")), asked.value("whole", false)},
-                 base},
-      .reference = train::no_reference(),
-      .optimizer = nullptr,
-      .schedule = {asked.value("lr", 1e-3), asked.value("warmup_steps", 2)},
-      .loss = loss,
-      .pass = pass,
-      .microbatches = asked.value("microbatches", 1),
-      .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
+  train::TrainState state{.mesh = mesh,
+                          .policy = {model, std::move(loaded.weights), storage, mesh, base},
+                          .reference = train::no_reference(),
+                          .optimizer = nullptr,
+                          .schedule = {asked.value("lr", 1e-3), asked.value("warmup_steps", 2)},
+                          .loss = loss,
+                          .pass = pass,
+                          .microbatches = asked.value("microbatches", 1),
+                          .max_gradient_norm = asked.value("max_grad_norm", 1.0)};
   if (uses_reference(loss))
     state.reference =
         train::live_reference({base ? *base : shard::LocalModel(model, load(computed).weights, mesh), pass});

@@ -27,7 +27,7 @@ namespace {
 using namespace dpo;
 using nlohmann::json;
 
-at::ScalarType type_named(const std::string& name) { return name == "bfloat16" ? at::kBFloat16 : at::kFloat; }
+config::Dtype type_named(const std::string& name) { return *config::find_choice<config::Dtype>(name); }
 
 config::LossConfig read_loss(const json& asked) {
   config::LossConfig options;
@@ -46,8 +46,10 @@ model::Model with_adapter(const model::Model& model, const std::string& folder) 
 }
 
 train::TrainState make_train_state(const char* folder, const json& asked) {
-  const at::ScalarType stored = type_named(asked.value("stored", "float32"));
-  const at::ScalarType computed = type_named(asked.value("computed", "float32"));
+  const config::Storage storage{.stored = type_named(asked.value("stored", "float32")),
+                                .computed = type_named(asked.value("computed", "float32"))};
+  const at::ScalarType stored = train::scalar_type_of(storage.stored);
+  const at::ScalarType computed = train::scalar_type_of(storage.computed);
   const std::string adapter = asked.value("adapter", ""), frozen = asked.value("reference_adapter", "");
   checkpoint::LoadedModel loaded =
       checkpoint::load_model(folder, adapter.empty() ? stored : computed, at::kCPU);
@@ -61,16 +63,15 @@ train::TrainState make_train_state(const char* folder, const json& asked) {
   model::PassOptions pass;
   pass.recomputed_layers = asked.value("recompute", false) ? model.config.shape.layers : 0;
   const config::LossConfig loss = read_loss(asked.at("loss"));
-  train::TrainState state{
-      .mesh = {},
-      .policy = {model, std::move(loaded.weights), {stored, computed, at::kFloat}, {}, {}, base},
-      .reference = train::no_reference(),
-      .optimizer = nullptr,
-      .schedule = {asked.at("lr"), asked.at("warmup_steps")},
-      .loss = loss,
-      .pass = pass,
-      .microbatches = asked.value("microbatches", 1),
-      .max_gradient_norm = asked.at("max_grad_norm")};
+  train::TrainState state{.mesh = {},
+                          .policy = {model, std::move(loaded.weights), storage, {}, base},
+                          .reference = train::no_reference(),
+                          .optimizer = nullptr,
+                          .schedule = {asked.at("lr"), asked.at("warmup_steps")},
+                          .loss = loss,
+                          .pass = pass,
+                          .microbatches = asked.value("microbatches", 1),
+                          .max_gradient_norm = asked.at("max_grad_norm")};
   if (uses_reference(loss) && !frozen.empty())
     state.reference =
         train::live_reference({{with_adapter(base->model(), frozen),

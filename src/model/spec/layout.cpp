@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "base/number_formats.h"
+
 namespace dpo::model {
 namespace {
 
@@ -75,6 +77,19 @@ LocalBlock local_block(const Block& block, const Layout& layout) {
   local.size = sizes.size;
   local.shard_size = sizes.shard_size;
   return local;
+}
+
+std::vector<std::size_t> spread_blocks(const TensorTable& table, std::size_t devices) {
+  const double share = static_cast<double>(table.count()) / static_cast<double>(devices);
+  std::vector<std::size_t> device_of_block;
+  double passed = 0;
+  for (const Block& block : table.blocks) {
+    const auto size = static_cast<double>(block.count());
+    const auto device = static_cast<std::size_t>((passed + size / 2) / share);
+    device_of_block.push_back(std::min(device, devices - 1));
+    passed += size;
+  }
+  return device_of_block;
 }
 
 BlockSize block_size(const Block& block, const Layout& layout) {

@@ -7,8 +7,6 @@
 
 namespace dpo::model {
 
-// Elements of a rank's buffer that share one scale in 8-bit optimizer state.
-constexpr std::int64_t kStateGroup = 256;
 // Elements in one part of offloaded optimizer state. Three such parts are on the device at a time.
 constexpr std::int64_t kOffloadedPart = 1 << 23;
 
@@ -43,6 +41,10 @@ struct LocalBlock {
 };
 
 LocalBlock local_block(const Block& block, const Layout& layout);
+
+// Assigns each block one of several devices, in order, so that devices hold about equal numbers of
+// parameters, like transformers' device_map="balanced". A block goes to the device that its middle falls on.
+std::vector<std::size_t> spread_blocks(const TensorTable& table, std::size_t devices);
 
 // The two sizes of a LocalBlock. block_size() is fast even for a layer with hundreds of experts.
 struct BlockSize {

@@ -1,6 +1,7 @@
 // Dequantizes matrices in one pass that reads the codes and writes the values.
 #include <cuda_fp8.h>
 
+#include "base/number_formats.h"
 #include "ops/cuda/packs.cuh"
 #include "ops/quantized_formats.h"
 
@@ -8,7 +9,6 @@ namespace dpo::cuda {
 namespace {
 
 constexpr int kCodesAtOnce = 8;  // elements per thread and step
-constexpr std::int64_t kNestedBlock = 256;
 
 __constant__ ops::Nf4Levels kLevels = ops::Nf4Levels();
 __constant__ ops::DynamicMap kMap = ops::DynamicMap();

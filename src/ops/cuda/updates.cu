@@ -3,6 +3,7 @@
 // bits.
 #include <type_traits>
 
+#include "base/number_formats.h"
 #include "ops/cuda/launch.cuh"
 #include "ops/state_math.h"
 
@@ -135,7 +136,7 @@ struct Codes {
   }
   __device__ Values load(std::int64_t start) const {
     const auto pack = *pack_at<kWidth>(codes + start);
-    const float scale = absmax[start / ops::kStateGroup];
+    const float scale = absmax[start / kStateGroup];
     Values values;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) values.at[i] = map[pack.values[i]] * scale;
@@ -152,10 +153,10 @@ struct Codes {
     for (int i = 0; i < kWidth; ++i)
       pack.values[i] = ops::code_of(largest > 0 ? __fdiv_rn(values.at[i], largest) : 0, map);
     *pack_at<kWidth>(codes + start) = pack;
-    if (start % ops::kStateGroup == 0) absmax[start / ops::kStateGroup] = largest;
+    if (start % kStateGroup == 0) absmax[start / kStateGroup] = largest;
   }
 };
-static_assert(kThreads == 256 && kWidth * 32 == ops::kStateGroup);
+static_assert(kThreads == 256 && kWidth * 32 == kStateGroup);
 
 // Updates kWidth elements per thread. `State` are the arrays of the optimizer state.
 template <class Rule, class Weights, class Gradient, class... State>

@@ -1,9 +1,12 @@
 #include "model/spec/layout.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
+
+#include "base/number_formats.h"
 
 namespace dpo::model {
 namespace {
@@ -252,6 +255,25 @@ TEST(Layout, HeldTensorsArePiecesTogether) {
         EXPECT_EQ(next, pieces.size());
       }
   });
+}
+
+TEST(Layout, BlocksAreSpreadInOrderAndEvenly) {
+  for (const ModelShape& shape : shapes()) {
+    const TensorTable table = tensor_table(shape);
+    for (std::size_t devices = 1; devices <= 5; ++devices) {
+      const std::vector<std::size_t> device_of = spread_blocks(table, devices);
+      ASSERT_EQ(device_of.size(), table.blocks.size());
+      EXPECT_TRUE(std::ranges::is_sorted(device_of));
+      std::vector<std::int64_t> held(devices);
+      std::int64_t largest = 0;
+      for (std::size_t i = 0; i < table.blocks.size(); ++i) {
+        ASSERT_LT(device_of[i], devices);
+        held[device_of[i]] += table.blocks[i].count();
+        largest = std::max(largest, table.blocks[i].count());
+      }
+      EXPECT_LE(std::ranges::max(held), table.count() / static_cast<std::int64_t>(devices) + largest);
+    }
+  }
 }
 
 }  // namespace

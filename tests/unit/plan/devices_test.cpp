@@ -330,7 +330,7 @@ TEST_F(OwnDevices, TheSearchTakesBfloat16WhereItPays) {
   const auto takes_half = [&](hardware::Bf16 kind) {
     in.machine.device = processor_with(kind);
     const auto fit = find_fastest(in);
-    return fit && fit->plan.precision.bf16;
+    return fit && config::computed_dtype(fit->plan.resolved) == config::Dtype::bfloat16;
   };
   EXPECT_TRUE(takes_half(hardware::Bf16::amx));
   EXPECT_FALSE(takes_half(hardware::Bf16::none));

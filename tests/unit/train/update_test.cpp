@@ -45,7 +45,7 @@ class Updates : public testing::Test {
         model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config);
     const shard::Mesh mesh;
     TrainState state{.mesh = mesh,
-                     .policy = {model, weights_of(1), {at::kFloat, at::kFloat, at::kFloat}, mesh, {}},
+                     .policy = {model, weights_of(1), {}, mesh},
                      .reference = live_reference({{model, weights_of(reference), mesh}, {}}),
                      .optimizer = nullptr,
                      .schedule = {1e-2, 0},
@@ -55,13 +55,15 @@ class Updates : public testing::Test {
     return state;
   }
 
-  // Returns a state without clipping, whose gradients are kept or not.
-  TrainState unclipped(GradientLifetime kept, at::ScalarType computed, config::Optimizer optimizer) const {
+  // Returns a state without clipping, whose optimizer steps in the backward pass or after it.
+  TrainState unclipped(bool in_backward, config::Dtype computed, config::Optimizer optimizer) const {
     const model::Model model =
         model::make_model(checkpoint::new_model(folder_, at::kFloat, at::kCPU, 1).config);
     TrainState state{
         .mesh = {},
-        .policy = {model, weights_of(1), {at::kFloat, computed, computed}, {}, {}, std::nullopt, kept},
+        .policy = {model,
+                   weights_of(1),
+                   {.computed = computed, .gradients = computed, .optimizer_in_backward = in_backward}},
         .reference = live_reference({{model, weights_of(1), {}}, {}}),
         .optimizer = nullptr,
         .schedule = {1e-2, 0},
@@ -74,20 +76,19 @@ class Updates : public testing::Test {
 
   // Returns a policy with a new adapter over the model that is also its reference.
   TrainState state_with_adapter(const shard::LocalModel& base, double dropout = 0,
-                                GradientLifetime kept = GradientLifetime::update) const {
+                                bool in_backward = false) const {
     const model::Model model = model::make_model(
         base.model().config,
         model::adapter_table(base.model().table, {.r = 2, .targets = {"q_proj", "up_proj"}}));
     model::Weights adapter = shard::new_adapter(model.trained, base, at::kFloat, 1, {});
-    TrainState state{
-        .mesh = {},
-        .policy = {model, std::move(adapter), {at::kFloat, at::kFloat, at::kFloat}, {}, {}, base, kept},
-        .reference = live_reference({base, {}}),
-        .optimizer = nullptr,
-        .schedule = {1e-2, 0},
-        .loss = kDpo,
-        .pass = {},
-        .dropout = dropout};
+    TrainState state{.mesh = {},
+                     .policy = {model, std::move(adapter), {.optimizer_in_backward = in_backward}, {}, base},
+                     .reference = live_reference({base, {}}),
+                     .optimizer = nullptr,
+                     .schedule = {1e-2, 0},
+                     .loss = kDpo,
+                     .pass = {},
+                     .dropout = dropout};
     state.optimizer = optim::make_optimizer(config::Optimizer::AdamW, state.policy.trained());
     return state;
   }
@@ -171,13 +172,14 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
 TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
   using config::Optimizer;
   for (const bool tied : {false, true})
-    for (const at::ScalarType computed : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const config::Dtype computed :
+         {config::Dtype::float32, config::Dtype::bfloat16, config::Dtype::float16})
       for (const Optimizer optimizer :
            {Optimizer::SGD, Optimizer::RMSprop, Optimizer::AdamW, Optimizer::Adafactor}) {
-        SCOPED_TRACE(name_of(optimizer) + ", " + at::toString(computed) + (tied ? ", tied" : ""));
+        SCOPED_TRACE(name_of(optimizer) + ", " + name_of(computed) + (tied ? ", tied" : ""));
         use_model(/*layers=*/2, tied);
-        TrainState kept = unclipped(GradientLifetime::update, computed, optimizer);
-        TrainState freed = unclipped(GradientLifetime::block, computed, optimizer);
+        TrainState kept = unclipped(/*in_backward=*/false, computed, optimizer);
+        TrainState freed = unclipped(/*in_backward=*/true, computed, optimizer);
         const std::vector<at::Tensor> before = copies_of(freed.policy.stored());
         for (int i = 0; i < 3; ++i) {
           const UpdateResult expected = update(kept, batch()), result = update(freed, batch());
@@ -192,17 +194,17 @@ TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
 
 // With an adapter, most blocks have few gradients, and some have none.
 TEST_F(Updates, BlockByBlockOfAnAdapterAreTheSame) {
-  const auto trained = [&](GradientLifetime kept) {
-    TrainState state = state_with_adapter(base_model(), 0.5, kept);
+  const auto trained = [&](bool in_backward) {
+    TrainState state = state_with_adapter(base_model(), 0.5, in_backward);
     state.max_gradient_norm.reset();
     for (int i = 0; i < 3; ++i) update(state, batch());
     return copies_of(state.policy.stored());
   };
-  EXPECT_EQ(difference(trained(GradientLifetime::update), trained(GradientLifetime::block)), 0);
+  EXPECT_EQ(difference(trained(false), trained(true)), 0);
 }
 
 TEST_F(Updates, BlockByBlockCheckTheLossesFirst) {
-  TrainState state = unclipped(GradientLifetime::block, at::kFloat, config::Optimizer::AdamW);
+  TrainState state = unclipped(/*in_backward=*/true, config::Dtype::float32, config::Optimizer::AdamW);
   const std::vector<at::Tensor> before = copies_of(state.policy.stored());
   state.loss.beta = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(update(state, batch()), TrainingFailure);
@@ -215,8 +217,8 @@ TEST_F(Updates, BlockByBlockCheckTheLossesFirst) {
 
 // A float16 gradient overflows although the loss does not.
 TEST_F(Updates, BlockByBlockSayThatAnUpdateWasApplied) {
-  for (const GradientLifetime kept : {GradientLifetime::update, GradientLifetime::block}) {
-    TrainState state = unclipped(kept, at::kHalf, config::Optimizer::SGD);
+  for (const bool in_backward : {false, true}) {
+    TrainState state = unclipped(in_backward, config::Dtype::float16, config::Optimizer::SGD);
     state.loss.beta = 1e7;
     state.loss.label_smoothing = 0.4;  // a gradient on either side
     try {
@@ -225,8 +227,8 @@ TEST_F(Updates, BlockByBlockSayThatAnUpdateWasApplied) {
     } catch (const TrainingFailure& failure) {
       const std::string text = failure.what();
       EXPECT_NE(text.find("a gradient (their norm is "), text.npos) << text;
-      EXPECT_EQ(text.find("was not applied") != text.npos, kept == GradientLifetime::update) << text;
-      EXPECT_EQ(text.find("the weights are corrupted") != text.npos, kept == GradientLifetime::block) << text;
+      EXPECT_EQ(text.find("was not applied") != text.npos, !in_backward) << text;
+      EXPECT_EQ(text.find("the weights are corrupted") != text.npos, in_backward) << text;
     }
   }
 }
