@@ -34,7 +34,7 @@ class Descriptor {
   int number_;
 };
 
-// Suggests what to try if the first file read of a model or an adapter is missing.
+// Returns a hint for the message that config.json or adapter_config.json is missing, or "".
 std::string model_hint(const std::filesystem::path& path) {
   constexpr const char* kModel = "config.json";
   constexpr const char* kAdapter = "adapter_config.json";
@@ -42,9 +42,8 @@ std::string model_hint(const std::filesystem::path& path) {
   std::error_code ignored;
   if (path.filename() == kModel && std::filesystem::exists(folder / kAdapter, ignored))
     return fmt::format(
-        "; {0} is an adapter: 'dpo merge MODEL {0} OUT' makes a model of it, dpo score and dpo sample take "
-        "its "
-        "model and --adapter {0}, and a run model.archive={0}",
+        "; {0} is an adapter: 'dpo merge MODEL {0} OUT' merges it into its model, 'dpo score' and 'dpo "
+        "sample' accept it as --adapter {0}, and a run can start from it with model.archive={0}",
         folder.string());
   return path.filename() == kModel || path.filename() == kAdapter ? run_folder_hint(folder) : "";
 }

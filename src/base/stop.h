@@ -4,13 +4,12 @@
 
 namespace dpo {
 
-// Makes SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it is ignored) set a flag instead of ending the process,
-// so that it can finish cleanly. Another signal at least two seconds later ends it. Earlier ones are ignored,
-// because one request may arrive as several signals.
+// Makes SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless SIGHUP is ignored) set a flag instead of ending the
+// process, so that it can finish cleanly. Signals in the next two seconds are ignored, because one request
+// may arrive as several signals. A later signal ends the process.
 void handle_stop_signals();
 
-// Ignores SIGPIPE, so that output that is no longer read does not end the process; its files are what
-// matters.
+// Ignores SIGPIPE, so that a run that writes its files continues when nobody reads its output any more.
 void ignore_closed_pipes();
 
 // Returns true if a signal of handle_stop_signals arrived.

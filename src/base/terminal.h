@@ -9,8 +9,8 @@
 
 namespace dpo {
 
-// is_terminal returns true for a terminal on which a line can be overwritten (not TERM=dumb). wants_colours
-// returns true if it should also show colors (not with NO_COLOR).
+// is_terminal returns true for a terminal on which a line can be overwritten (not TERM=dumb). wants_colors
+// returns true if output to it should also have colors (not with NO_COLOR).
 bool is_terminal(int descriptor);
 bool wants_colours(int descriptor);
 
@@ -40,7 +40,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  bool has_live_line() const { return terminal_; }  // false: a pipe, or TERM=dumb
+  bool can_show_live_line() const { return terminal_; }  // false in a pipe, or with TERM=dumb
   bool has_colours() const { return colours_; }
   std::size_t width() const;  // in columns, queried on each call
 

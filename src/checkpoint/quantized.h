@@ -29,8 +29,8 @@ struct QuantizedTensor {
   std::int64_t bytes() const;  // in the files
 };
 
-// The tensors of a model's files under the names of a table. All tensors of a quantized matrix appear as one
-// tensor with the shape of the matrix.
+// The tensors of a model's files, by their names there. The tensors that make up a quantized matrix appear as
+// one float32 tensor with the shape of the matrix.
 struct StoredModel {
   std::vector<StoredTensor> tensors;
   std::map<std::size_t, QuantizedTensor> quantized;  // by index in `tensors`

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kNonceBytes = 16;
 
 // A connection that has not yet proved that it belongs to a rank.
-struct Stranger {
+struct PendingConnection {
   Connection connection;
   Clock::time_point since = Clock::now();
   std::string challenge = random_hex(kNonceBytes);  // the nonce that rank 0 sends
@@ -32,9 +32,10 @@ struct Stranger {
 };
 
 // Accepts connections on rank 0 until every rank has proved its identity.
-class Door {
+class Acceptor {
  public:
-  Door(const ListeningSocket& listening, const std::string& token, int size, const HandshakeLimits& limits)
+  Acceptor(const ListeningSocket& listening, const std::string& token, int size,
+           const HandshakeLimits& limits)
       : listening_(listening),
         token_(token),
         limits_(limits),
@@ -47,70 +48,70 @@ class Door {
   // Waits briefly for the next event and handles it.
   void step() {
     std::vector<pollfd> waiting = {{listening_.socket.get(), POLLIN, 0}};
-    for (const Stranger& stranger : strangers_)
-      waiting.push_back({stranger.connection.descriptor(), POLLIN, 0});
+    for (const PendingConnection& pending : pending_)
+      waiting.push_back({pending.connection.descriptor(), POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), 100);
-    for (std::size_t i = 0; i < strangers_.size(); ++i)
-      if (waiting[i + 1].revents != 0) hear(strangers_[i]);
+    for (std::size_t i = 0; i < pending_.size(); ++i)
+      if (waiting[i + 1].revents != 0) handle_messages(pending_[i]);
     const Clock::time_point now = Clock::now();
-    std::erase_if(strangers_, [&](const Stranger& stranger) {
-      return !stranger.connection.is_open() || now - stranger.since > limits_.stranger;
+    std::erase_if(pending_, [&](const PendingConnection& pending) {
+      return !pending.connection.is_open() || now - pending.since > limits_.stranger;
     });
-    if (waiting[0].revents != 0) let_in();
+    if (waiting[0].revents != 0) accept_connections();
   }
 
  private:
   // Accepts a limited number of connections, so that a flood of them does not delay earlier ones.
-  void let_in() {
+  void accept_connections() {
     constexpr int kAtOnce = 32;
     for (int i = 0; i < kAtOnce; ++i) {
       Descriptor socket(::accept4(listening_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) {
         const bool no_descriptors = errno == EMFILE || errno == ENFILE;
-        if (no_descriptors && !strangers_.empty()) strangers_.erase(strangers_.begin());
+        if (no_descriptors && !pending_.empty()) pending_.erase(pending_.begin());
         return;
       }
       const int on = 1;
       ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      if (strangers_.size() >= limits_.strangers + ranks_.size()) strangers_.erase(strangers_.begin());
-      strangers_.push_back({.connection = Connection(std::move(socket))});
+      if (pending_.size() >= limits_.strangers + ranks_.size()) pending_.erase(pending_.begin());
+      pending_.push_back({.connection = Connection(std::move(socket))});
     }
   }
 
-  void hear(Stranger& stranger) {
-    for (const Message& message : stranger.connection.receive()) {
-      if (message.kind == Message::Kind::hello && is_a_rank(message.rank) && stranger.rank == 0)
-        challenge(stranger, message);
-      else if (message.kind == Message::Kind::answer && stranger.rank != 0 &&
-               is_same_secret(message.proof, proof(Prover::other_rank, stranger)))
-        return welcome(stranger);
+  void handle_messages(PendingConnection& pending) {
+    for (const Message& message : pending.connection.receive()) {
+      if (message.kind == Message::Kind::hello && is_a_rank(message.rank) && pending.rank == 0)
+        challenge(pending, message);
+      else if (message.kind == Message::Kind::answer && pending.rank != 0 &&
+               is_same_secret(message.proof, proof(Prover::other_rank, pending)))
+        return accept_rank(pending);
       else
-        return stranger.connection.close();
+        return pending.connection.close();
     }
   }
 
   bool is_a_rank(int rank) const { return rank >= 1 && rank < static_cast<int>(ranks_.size()); }
 
-  std::string proof(Prover prover, const Stranger& stranger) const {
-    return proof_of(token_, prover, stranger.rank, stranger.nonce, stranger.challenge);
+  std::string proof(Prover prover, const PendingConnection& pending) const {
+    return proof_of(token_, prover, pending.rank, pending.nonce, pending.challenge);
   }
 
-  void challenge(Stranger& stranger, const Message& hello) {
-    stranger.rank = hello.rank;
-    stranger.nonce = hello.nonce;
-    stranger.connection.send({.kind = Message::Kind::challenge,
-                              .nonce = stranger.challenge,
-                              .proof = proof(Prover::rank_0, stranger)});
+  void challenge(PendingConnection& pending, const Message& hello) {
+    pending.rank = hello.rank;
+    pending.nonce = hello.nonce;
+    pending.connection.send({.kind = Message::Kind::challenge,
+                             .nonce = pending.challenge,
+                             .proof = proof(Prover::rank_0, pending)});
   }
 
   // Accepts a connection as that of its rank. A rank that got no answer in time may have tried again, so its
   // last open connection counts.
-  void welcome(Stranger& stranger) {
-    if (!stranger.connection.is_open()) return;
-    Connection& connection = ranks_[static_cast<std::size_t>(stranger.rank)];
+  void accept_rank(PendingConnection& pending) {
+    if (!pending.connection.is_open()) return;
+    Connection& connection = ranks_[static_cast<std::size_t>(pending.rank)];
     if (!connection.is_open()) --missing_;
-    connection = std::move(stranger.connection);
-    stranger.connection.close();
+    connection = std::move(pending.connection);
+    pending.connection.close();
     connection.send({.kind = Message::Kind::welcome});
   }
 
@@ -118,13 +119,13 @@ class Door {
   const std::string& token_;
   const HandshakeLimits limits_;
   std::vector<Connection> ranks_;
-  std::vector<Stranger> strangers_;  // the oldest first
+  std::vector<PendingConnection> pending_;  // the oldest first
   int missing_;
 };
 
-// Returns the connection to rank 0, or nullopt if rank 0 is not at this address. After rank 0 has proved
-// itself, it has `for_welcome` to answer, because it would count a rank that gives up at this point as
-// connected.
+// Returns the connection to rank 0, or nullopt if rank 0 is not at this address. Once rank 0 has proved its
+// identity, waits up to `for_welcome` for its welcome. After a shorter wait, rank 0 might count this rank as
+// connected although it has given up.
 std::optional<Connection> try_address(const std::string& address, const Endpoint& endpoint, int rank,
                                       milliseconds patience, milliseconds for_welcome) {
   const Clock::time_point end = Clock::now() + patience;
@@ -156,13 +157,13 @@ std::string proof_of(const std::string& token, Prover prover, int rank, const st
 
 std::vector<Connection> accept_ranks(const ListeningSocket& listening, const std::string& token, int size,
                                      const HandshakeLimits& limits) {
-  Door door(listening, token, size, limits);
+  Acceptor acceptor(listening, token, size, limits);
   const Clock::time_point end = Clock::now() + limits.all;
-  while (door.missing() > 0 && Clock::now() < end) door.step();
-  if (door.missing() > 0)
+  while (acceptor.missing() > 0 && Clock::now() < end) acceptor.step();
+  if (acceptor.missing() > 0)
     throw UserError(fmt::format("{} of {} ranks did not connect to rank 0 within {} s; is there a firewall?",
-                                door.missing(), size, limits.all.count() / 1000));
-  return door.take();
+                                acceptor.missing(), size, limits.all.count() / 1000));
+  return acceptor.take();
 }
 
 Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const HandshakeLimits& limits) {

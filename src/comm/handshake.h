@@ -25,9 +25,9 @@ std::string proof_of(const std::string& token, Prover prover, int rank, const st
                      const std::string& nonce_of_rank_0);
 
 struct HandshakeLimits {
-  std::chrono::milliseconds all{60'000};       // until every rank is connected
-  std::chrono::milliseconds stranger{10'000};  // for one connection to prove that it belongs to a rank
-  std::size_t strangers = 128;  // simultaneous, in addition to one per rank; then the oldest is closed
+  std::chrono::milliseconds all{60'000};        // until every rank is connected
+  std::chrono::milliseconds handshake{10'000};  // for one connection to prove that it belongs to a rank
+  std::size_t most_pending = 128;  // in addition to one per rank; beyond that, the oldest is closed
 };
 
 // Returns rank 0's connections to all other ranks, by rank. Handles all connections concurrently, so idle or

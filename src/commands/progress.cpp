@@ -28,7 +28,7 @@ ProgressLine::~ProgressLine() {
 bool ProgressLine::is_due(Clock::time_point now, bool ends) {
   using namespace std::chrono_literals;
   constexpr Clock::duration kBetweenBars = 100ms, kFirstLine = 5s, kBetweenLines = 60s;
-  if (Terminal::get().has_live_line()) return (ends && is_shown_) || now - shown_ >= kBetweenBars;
+  if (Terminal::get().can_show_live_line()) return (ends && is_shown_) || now - shown_ >= kBetweenBars;
   const auto last = lines_.find(what_);
   const bool is_time =
       now - start_ >= kFirstLine && (last == lines_.end() || now - last->second >= kBetweenLines);
@@ -63,7 +63,7 @@ void ProgressLine::show(const std::string& what, std::int64_t done, std::int64_t
   shown_ = now;
   printed_ = true;
   const std::string text = text_of(done, all, unit, std::chrono::duration<double>(now - start_).count());
-  if (!terminal.has_live_line()) return terminal.print(fmt::format("{}: {}", what, text));
+  if (!terminal.can_show_live_line()) return terminal.print(fmt::format("{}: {}", what, text));
   const auto bar = [&](std::size_t columns) {
     return progress_bar(what, all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all), text,
                         columns);

@@ -43,9 +43,9 @@ report::CardRun read_run(const std::filesystem::path& run, const std::filesystem
 // Names of what a run read from the hub, in the form of 'dpo fetch'. nullopt if unknown.
 using HubNames = std::optional<std::set<std::string>>;
 
-// Returns a path without its folders, which are specific to this machine. A checkpoint is shown as
-// RUN/LATEST. ORG/NAME may be a folder too, so it is unchanged only if it is built in or in `names` (if
-// unknown: in the Hugging Face cache).
+// Returns a path without its folders, which are specific to this machine. A checkpoint becomes RUN/LATEST. A
+// name ORG/NAME might be a folder, so it is kept only if it is a built-in model or in `names`. If `names` is
+// unknown, the Hugging Face cache decides.
 std::string without_folders(const std::string& path, const HubNames& names = {});
 
 }  // namespace dpo::commands

@@ -206,7 +206,7 @@ std::optional<Document> resumed_run(const Request& request, const Arguments& arg
     return std::nullopt;
   auto run = configuration_of(last->value->text, files);
   if (!run && last->value->text != "auto" && !request.config_file && !arguments.choices.contains("model"))
-    throw UserError(fmt::format("{}: there is no {} in it; give the folder of a run, or one of its step-N",
+    throw UserError(fmt::format("{}: there is no {} in it; give a run folder, or one of its step-N folders",
                                 last->text, kRunConfigFile));
   return run;
 }
@@ -215,8 +215,8 @@ Node compose_tree(const Request& request, const ConfigFiles& files, const Argume
                   Problems& problems, Texts& notes) {
   std::vector<Document> documents = files.primaries();
   if (auto run = resumed_run(request, arguments, files)) {
-    Texts unsaid;  // discarded: a preset that differs from the run's is an error on resume
-    drop_replaced(run->values, arguments.choices, unsaid);
+    Texts ignored_notes;  // not needed: on resume, a preset that differs from the run's is an error
+    drop_replaced(run->values, arguments.choices, ignored_notes);
     documents.push_back(std::move(*run));
   }
   if (request.config_file) documents.push_back(files.file(*request.config_file));
@@ -231,7 +231,7 @@ Node compose_tree(const Request& request, const ConfigFiles& files, const Argume
 }
 
 // Marks required keys that this command does not need, so that they are not reported as missing.
-void excuse(Node& tree, const std::vector<std::string>& not_needed) {
+void allow_missing(Node& tree, const std::vector<std::string>& not_needed) {
   for (const std::string& key : not_needed)
     if (Node* const node = find_node(tree, split_path(key)); node && node->kind == Kind::Missing)
       node->kind = Kind::Broken;
@@ -258,7 +258,7 @@ Resolved finish(Node tree, Problems problems, Texts notes, const std::vector<std
                 bool interpolates = true) {
   interpolates ? interpolate(tree, problems) : keep_interpolations(tree);
   fill_defaults(tree);
-  excuse(tree, not_needed);
+  allow_missing(tree, not_needed);
   Resolved resolved;
   resolved.notes = std::move(notes);
   resolved.values = read_tree(tree, problems, resolved.notes);

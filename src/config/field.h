@@ -16,13 +16,13 @@
 
 namespace dpo::config {
 
-// A key's effect on the numbers that a run trains. Every key must declare it. It decides whether the key is
-// part of the run's identity, which is compared when a checkpoint is resumed. It also decides whether a plan
-// may suggest changing the key of a resumed run.
+// A key's effect on the trained weights. Every key must declare it. It decides whether the key is part of the
+// run's identity, which is compared when a checkpoint is resumed, and whether a plan may suggest changing the
+// key of a resumed run.
 enum class Effect {
-  none,      // same numbers, except for the order of sums
-  result,    // another value gives other numbers
-  indirect,  // affects numbers only through other parts of the identity: data, tokenizer, weights, updates
+  none,      // same weights, up to the order of sums
+  result,    // another value gives other weights
+  indirect,  // affects them only through other parts of the identity: data, tokenizer, weights, updates
 };
 
 // One key of the configuration, bound to its member of RunConfig.
@@ -34,7 +34,7 @@ struct Field {
   std::string help;
   std::vector<std::string> choices;   // the only valid values, if not empty
   std::vector<std::string> names;     // the only valid names in a map, if not empty
-  std::vector<Loss> losses;           // the key applies only to these losses
+  std::vector<Loss> losses;           // if not empty, the key applies only to these losses
   std::vector<Optimizer> optimizers;  // if not empty, the key must be null for all others
   bool nullable = false;
   bool is_text = false;
@@ -49,7 +49,7 @@ struct Check {
   std::string expected;
   std::function<bool(const T&)> holds;
   std::vector<std::string> choices = {};
-  std::function<T(T)> cleaned = {};  // the normalized value: ~/x becomes /home/me/x
+  std::function<T(T)> normalize = {};  // ~/x becomes /home/me/x; identity if empty
   std::vector<std::string> names = {};
 };
 

@@ -127,8 +127,8 @@ std::vector<Field> run_fields() {
                        "float32, 8bit (blocks of 256 as in bitsandbytes) a quarter; null: model.policy_dtype "
                        "(docs/memory.md).")),
       field("offload", &R::offload, Effect::none, "none", one_of(all_choices<Offload>()),
-            "What waits in host memory while the GPU does not need it: the optimizer state, the reference, "
-            "or both. Less GPU memory, slower updates, the same numbers."),
+            "What to keep in host memory while the GPU does not need it: the optimizer state, the reference, "
+            "or both. Needs less GPU memory and makes updates slower; the results are the same."),
       field("weight_decay", &R::weight_decay, Effect::result, "null", not_below(0),
             "Weight decay of all parameters, as in PyTorch; null: its default, 0.01 for AdamW and 0 for the "
             "others."),
@@ -139,14 +139,14 @@ std::vector<Field> run_fields() {
           "Learning rate after warm-up: constant, or decaying to 0 at the end of the run (linear, cosine)."),
       field("activation_checkpointing", &R::activation_checkpointing, Effect::none, "false",
             recomputed_layers(),
-            "Recompute activations in the backward pass: less memory, about a third more compute. Of all "
-            "layers, of a number of them, or of as few as the plan finds necessary (auto); the numbers stay "
-            "the same."),
+            "Recompute the activations of all layers (true), of a number of layers, or of as few as the plan "
+            "finds necessary (auto) in the backward pass. For all layers, this takes about a third more "
+            "compute. The results are the same."),
       field("fp8", &R::fp8, Effect::result, "false", yes_or_no(),
-            "Compute the matrix products of layers in 8-bit floats (e4m3) with a scale for each row, of "
-            "policy and reference alike; gradients of weights, head and embedding stay in bfloat16. Needs "
-            "bfloat16, and a GPU of compute capability 8.9 (Ada, Hopper) or newer; other numbers, "
-            "1.2 times as fast on an H200."),
+            "Compute the matmuls of layers in 8-bit floats (e4m3) with a scale for each row, in policy and "
+            "reference; weight gradients, head and embedding stay in bfloat16. Needs bfloat16, and a GPU of "
+            "compute capability 8.9 (Ada, Hopper) or newer. Results differ slightly; 1.2 times as fast on an "
+            "H200."),
       field("eval_every", &R::eval_every, Effect::none, "20_000", count_from(1),
             "Examples between evaluations (rounded down to a multiple of batch_size); null: no evaluation, "
             "and no evaluation data is read."),
@@ -191,9 +191,8 @@ std::vector<Field> model_fields() {
             text("the name of a block class"),
             "Accepted for compatibility with direct-preference-optimization; not used."),
       field("model.policy_dtype", kModel, &M::policy_dtype, Effect::result, "float32", one_of(kDtypes),
-            "Dtype of the trained weights and of the optimizer state. float16 is refused in training: it "
-            "would need "
-            "loss scaling."),
+            "Dtype of the trained weights and of the optimizer state. float16 is rejected in training: it "
+            "would need loss scaling."),
       field("model.fsdp_policy_mp", kModel, &M::fsdp_policy_mp, Effect::result, "null",
             one_of(all_choices<Dtype>()),
             "Dtype to compute in (mixed precision); null: policy_dtype; auto: bfloat16 or float32, whichever "
@@ -201,9 +200,8 @@ std::vector<Field> model_fields() {
       field("model.reference_dtype", kModel, &M::reference_dtype, Effect::result, "null", one_of(kDtypes),
             "Dtype of the reference model; null: the dtype that the policy computes in. "
             "direct-preference-optimization uses float16."),
-      field(
-          "model.router_aux_loss_coef", kModel, &M::router_aux_loss_coef, Effect::result, "null", above(0),
-          "Of a mixture of experts: add this times the balance loss of its routers; null: no balance loss."),
+      field("model.router_aux_loss_coef", kModel, &M::router_aux_loss_coef, Effect::result, "null", above(0),
+            "Weight of the routers' balance loss in a mixture of experts; null: no balance loss."),
   };
 }
 
@@ -241,7 +239,7 @@ std::vector<Field> adapter_fields() {
       field("adapter.r", kAdapter, &A::r, Effect::result, "16", between(1, 65536),
             "Rank of the adapter's matrices."),
       field("adapter.alpha", kAdapter, &A::alpha, Effect::result, "32.0", above(0),
-            "What the adapter adds is multiplied by alpha / r."),
+            "The adapter's output is multiplied by alpha / r."),
       field("adapter.dropout", kAdapter, &A::dropout, Effect::result, "0.0", from_to_below(0, 1),
             "Dropout of the adapter's input while training."),
       field("adapter.targets", kAdapter, &A::targets, Effect::result, "[all-linear]",
@@ -250,8 +248,8 @@ std::vector<Field> adapter_fields() {
             "name; or all-linear, every matrix of the layers (of a mixture of experts: of its attention)."),
       field("adapter.base_dtype", kAdapter, &A::base_dtype, Effect::result, "null",
             one_of(all_choices<BaseDtype>()),
-            "Store the frozen matrices in fewer bits: nf4 (QLoRA's 4 bits), int8 or fp8; null: as they are "
-            "computed in, or as the model's files have them (bitsandbytes)."),
+            "Format of the frozen matrices: nf4 (QLoRA's 4 bits), int8 or fp8; null: the dtype of the "
+            "computation, or the format of the model's files if bitsandbytes quantized them."),
       field("adapter.rslora", kAdapter, &A::rslora, Effect::result, "false", yes_or_no(),
             "Multiply by alpha / sqrt(r) instead (rank-stabilized LoRA)."),
       field("adapter.dora", kAdapter, &A::dora, Effect::result, "false", yes_or_no(),

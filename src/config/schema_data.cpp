@@ -39,9 +39,8 @@ std::vector<Field> data_fields() {
             "0.01, or, below 1600 rows, about 16 prompts (at most 0.1)."),
       field("data.train_on", kData, &D::train_on, Effect::indirect, "assistant",
             one_of(all_choices<TrainOn>()),
-            "What is trained on in a conversation: assistant: all that the assistant says in the response "
-            "(in SFT: "
-            "in the whole conversation); last: only its last turn."),
+            "Part of a conversation to train on. assistant: all of the assistant's turns in the response (in "
+            "SFT: in the whole conversation); last: only its last turn."),
       field("data.keep_system", kData, &D::keep_system, Effect::indirect, "true", yes_or_no(),
             "Keep the system message of a conversation when its first turns are dropped because it is too "
             "long."),

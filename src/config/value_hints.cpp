@@ -107,7 +107,7 @@ constexpr OtherValues kOtherValues[] = {
     {"model.policy_dtype", "nf4 4bit int4 fp4", kNf4},
     {"model.policy_dtype", "int8 8bit", kInt8},
     {"model.policy_dtype model.fsdp_policy_mp", "fp8 float8",
-     "write fp8=true, which computes the products of layers in 8 bits"},
+     "write fp8=true, which computes the matmuls of layers in 8 bits"},
     // Trainers, which determine how devices share the work.
     {"trainer", "fsdp fsdp1 fsdp2 full_shard deepspeed zero zero2 zero3 zero_2 zero_3 zero_stage_3 sharded",
      "write trainer=FSDPTrainer, which shards weights, gradients and optimizer state over the GPUs"},

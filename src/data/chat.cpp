@@ -57,7 +57,7 @@ std::string trimmed(const std::string& text) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 // Describes the content of a message that is not text. Returns an empty string if it is text.
-std::string_view odd_content(const jinja::Value& message) {
+std::string_view non_text_content(const jinja::Value& message) {
   const jinja::Value* const content = message.find("content");
   if (!content) return "missing";
   if (content->is_string()) return "";
@@ -65,7 +65,7 @@ std::string_view odd_content(const jinja::Value& message) {
 }
 
 // Returns the text without the reasoning before it, which templates leave out of earlier answers.
-std::string said_in(const std::string& text) {
+std::string without_reasoning(const std::string& text) {
   constexpr std::string_view kEnd = "</think>";
   const std::size_t at = text.rfind(kEnd);
   return trimmed(at == text.npos ? text : text.substr(at + kEnd.size()));
@@ -78,7 +78,7 @@ bool reads_parts(const std::string& text, const jinja::Value& parts) {
     return false;
   return std::ranges::all_of(parts.items(), [&](const jinja::Value& part) {
     const jinja::Value* const said = part.is_dict() ? part.find("text") : nullptr;
-    return !said || !said->is_string() || contains(text, said_in(said->string()));
+    return !said || !said->is_string() || contains(text, without_reasoning(said->string()));
   });
 }
 
@@ -89,8 +89,8 @@ bool reads_content(const std::string& text, const jinja::Value& message) {
   const std::string_view role = role_of(message);
   const jinja::Value* const content = message.find("content");
   if (!content || content->is_none()) return role != "user";
-  const bool is_said = role == "user" || role == "assistant" || role == "system";
-  return !is_said || !content->is_sequence() || reads_parts(text, *content);
+  const bool has_text = role == "user" || role == "assistant" || role == "system";
+  return !has_text || !content->is_sequence() || reads_parts(text, *content);
 }
 
 // Returns whether a template that wrote `text` may have left out a message, because not all templates know
@@ -118,7 +118,7 @@ std::string unread_content(const Values& messages, std::size_t i) {
   return fmt::format(
       "the chat template does not read message {}, whose role is '{}': its 'content' is {}, expected a "
       "string{}",
-      i + 1, config::shown(std::string(role_of(messages[i]))), odd_content(messages[i]),
+      i + 1, config::shown(std::string(role_of(messages[i]))), non_text_content(messages[i]),
       is_list ? "; join the texts of its parts" : "");
 }
 
@@ -232,7 +232,7 @@ text::RenderedChat ChatTokenizer::render(const Chat& chat, const Values& message
   } catch (const text::TemplateError& error) {
     if (const auto unread = unread_message(chat, messages, answer_follows))
       throw ChatError(unread_content(messages, *unread), response);
-    throw ChatError(fmt::format("the chat template refuses this conversation: {}", error.what()), response);
+    throw ChatError(fmt::format("the chat template rejects this conversation: {}", error.what()), response);
   }
 }
 
@@ -250,7 +250,7 @@ std::optional<std::size_t> ChatTokenizer::unread_message(const Chat& chat, const
   };
   Values texts = messages;
   for (jinja::Value& message : texts)
-    if (!odd_content(message).empty()) message = with_empty_text(message);
+    if (!non_text_content(message).empty()) message = with_empty_text(message);
   if (!renders(texts)) return std::nullopt;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     Values with_one = texts;
@@ -268,8 +268,8 @@ void ChatTokenizer::check_written(const Chat& chat, const Values& messages, bool
     if (!reads_content(text, messages[i])) throw ChatError(unread_content(messages, i), response);
     if (may_be_left_out(text, messages, i) &&
         !text::writes_content(template_, variables_of(chat, messages, answer_follows), i))
-      throw ChatError(fmt::format("the chat template writes nothing of message {}, whose role is '{}'; "
-                                  "expected a role that it knows there, such as user or assistant",
+      throw ChatError(fmt::format("the chat template leaves out message {}, whose role is '{}'; expected a "
+                                  "role that the template supports, such as user or assistant",
                                   i + 1, config::shown(std::string(role_of(messages[i])))),
                       response);
   }
@@ -294,8 +294,8 @@ ChatTokenizer::Encoded ChatTokenizer::encode(const Chat& chat, const std::vector
     encoded.prompt = std::min(encoded.prompt, common_tokens(encoded.tokens[0], encoded.tokens[r + 1]));
     if (encoded.prompt == 0)
       throw ChatError(
-          fmt::format("the template writes the prompt differently when an answer follows, so that the "
-                      "answer has no beginning: alone '{}', with the answer '{}'",
+          fmt::format("the template writes the prompt differently when an answer follows, so the start of "
+                      "the answer cannot be found: the prompt alone is '{}', with the answer it is '{}'",
                       start_of(texts[0]), start_of(texts[r + 1])),
           r);
   }

@@ -86,7 +86,8 @@ std::int64_t tokens_of(std::span<const Example> batch, std::span<const std::int6
   return grow_trees(batch, examples).front().tokens();
 }
 
-// Cuts a tree between its examples; each piece is as large as the budget allows.
+// Cuts a tree between its examples. A piece grows while it stays within the budget; one example may exceed
+// it.
 std::vector<TreePiece> cut(std::span<const Example> batch, const Tree& tree, std::int64_t budget) {
   std::vector<TreePiece> pieces;
   for (const std::int64_t example : tree.examples) {

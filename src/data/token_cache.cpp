@@ -53,9 +53,9 @@ std::string about(const Source& source, const config::RunConfig& config) {
                      config.model.tokenizer_name_or_path.value_or(config.model.name_or_path));
 }
 
-// Writes an empty prompt for a rejected one, so that later prompts keep their numbers: the order of an epoch
-// counts prompts.
-void write_refused(TokenFileWriter& writer) {
+// Writes an empty prompt in place of a rejected one, so that later prompts keep their numbers, on which the
+// order of an epoch depends.
+void write_rejected(TokenFileWriter& writer) {
   PromptText empty;
   empty.responses.emplace_back();
   writer.begin_prompt(empty);
@@ -86,7 +86,7 @@ void write_tokens(SourceTexts& read, const Source& source, const text::Tokenizer
       const PromptText& prompt = prompts[written++];
       for (const auto& [row, problem] : made.refused) bad.add(source.files.at(row.file), row.line, problem);
       if (made.texts.empty()) {
-        write_refused(writer);
+        write_rejected(writer);
         continue;
       }
       writer.begin_prompt(made.text_of(prompt));
@@ -114,9 +114,8 @@ std::string chat_note(const ChatTokenizer& chat) {
       fmt::format("rendered with the chat template {}", config::shown(chat.chat_template().name()));
   if (chat.writes_date())
     note += fmt::format(
-        "; it writes the date, here that of {}; chat_template_kwargs={{date_string: \"26 Jul 2024\"}} fixes "
-        "it "
-        "where the template allows it",
+        "; it contains the current date ({}); for a fixed date, set chat_template_kwargs={{date_string: "
+        "\"26 Jul 2024\"}} if the template supports that",
         text::jinja::strftime_now("%d %b %Y"));
   return note;
 }
@@ -147,12 +146,12 @@ TokenFile with_notes(TokenFile file, const Source& source, TokenCache& cache) {
 
 text::Token end_of_text(const text::Tokenizer& tokenizer) {
   if (const auto eos = tokenizer.eos()) return *eos;
-  // A tokenizer.json alone does not identify the token that ends a text. In the supported families it has one
-  // of these names.
+  // A tokenizer.json alone does not say which token ends a text. In the supported families it is one of
+  // these.
   for (const char* name : {"<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>"})
     if (const auto id = tokenizer.id_of(name)) return *id;
   throw UserError(
-      "the tokenizer has no end-of-text token, which every response needs; add a tokenizer_config.json or "
+      "the tokenizer has no end-of-text token, which must end every response; add a tokenizer_config.json or "
       "special_tokens_map.json with an eos_token to its folder");
 }
 

@@ -65,8 +65,8 @@ void print_measured(const std::string& device, const plan::Measured& m, const fs
   const auto row = [](const char* what, const std::optional<double>& rate, double unit, const char* name) {
     if (rate) fmt::print("  {:<20} {:>9.4g} {}\n", what, *rate / unit, name);
   };
-  row("bfloat16 products", m.bf16, 1e12, "TFLOP/s");
-  row("float32 products", m.fp32, 1e12, "TFLOP/s");
+  row("bfloat16 matmuls", m.bf16, 1e12, "TFLOP/s");
+  row("float32 matmuls", m.fp32, 1e12, "TFLOP/s");
   row("memory", m.bandwidth, 1e9, "GB/s");
   row("from the host", m.from_host, 1e9, "GB/s");
   row("to the host", m.to_host, 1e9, "GB/s");

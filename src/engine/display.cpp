@@ -62,7 +62,7 @@ std::string fitted(std::string line, std::size_t width) {
 // Returns the line as shown: fitted on a terminal, and with the first word of some kinds in color.
 std::string shown(const Event& event) {
   const Terminal& terminal = Terminal::get();
-  if (!terminal.has_live_line()) return event.line;
+  if (!terminal.can_show_live_line()) return event.line;
   const std::string line = fitted(event.line, terminal.width());
   const char* colour = event.kind == Event::Kind::warning      ? "33"
                        : event.kind == Event::Kind::evaluation ? "36"
@@ -108,7 +108,7 @@ void RunDisplay::show_plan(const plan::Plan& plan, const plan::Inputs& in, const
     return terminal.print(plan::to_text(plan, in, terminal.has_colours()));
   if (!options_.banner) return;
   constexpr std::size_t kWidest = 100;
-  const plan::TextStyle style{terminal.has_colours(), terminal.has_live_line()
+  const plan::TextStyle style{terminal.has_colours(), terminal.can_show_live_line()
                                                           ? std::min(terminal.width(), kWidest)
                                                           : std::string::npos};
   const std::string warnings = plan::warnings_to_text(plan, style);
@@ -136,14 +136,15 @@ void RunDisplay::report(const Event& event) {
   const bool is_urgent = event.kind == Event::Kind::warning || event.kind == Event::Kind::end;
   if (options_.quiet && !is_urgent) return;
   if (event.kind == Event::Kind::update) return show_update(event);
-  if (event.kind == Event::Kind::start && options_.banner && !options_.verbose && terminal.has_live_line())
+  if (event.kind == Event::Kind::start && options_.banner && !options_.verbose &&
+      terminal.can_show_live_line())
     return;  // the banner names the folder
   terminal.print(shown(event));
 }
 
 void RunDisplay::show_update(const Event& event) {
   Terminal& terminal = Terminal::get();
-  if (terminal.has_live_line())
+  if (terminal.can_show_live_line())
     return terminal.show(
         [&](std::size_t columns) { return commands::live_line(live_update(event), columns); });
   const Clock::time_point now = Clock::now();

@@ -68,8 +68,8 @@ int start_ranks(const config::RunConfig& run, std::int64_t ranks, std::int64_t g
   return comm::start_and_wait(comm::local_ranks(own_command(), size, port), comm::Forwarding::unchanged);
 }
 
-// Divides the cores among ranks that may use the same ones: all of a machine's or a container's, or those
-// that the launcher bound them to.
+// Divides cores among the ranks that share them: the cores of a machine or a container, or those that the
+// launcher bound the ranks to.
 void share_cores(const comm::World& world) {
   if (std::getenv("OMP_NUM_THREADS")) return;
   cpu_set_t allowed;
@@ -126,8 +126,8 @@ std::string last_lines(int rank, const std::string& text, int status) {
   std::_Exit(status);
 }
 
-// Ends the process without destructors, which would wait for the failed rank. The failure is printed once per
-// machine: by its first rank, or by its second where rank 0 is the one that is gone.
+// Ends the process without destructors, which would wait for the failed rank. One rank of each machine prints
+// the failure: the first, or the second on the machine where rank 0 has died.
 [[noreturn]] void end_after(const comm::RankFailure& failure, const comm::World& world, int rank) {
   const bool first_is_gone = failure.rank == 0 && !failure.reported && failure.host == comm::host_name();
   const bool prints = world.local_rank == (first_is_gone ? 1 : 0);
@@ -194,8 +194,8 @@ bool agree(const std::string& command, const Composed& composed, comm::Group& al
   return false;
 }
 
-// Starts a timer that warns if the ranks do not find each other and ends this process if that continues. A
-// rank that was started for a command of one process never finds others. Destroying the timer stops it.
+// Starts a timer that warns if the ranks do not find each other, and later ends this process. They never find
+// each other if, for example, the launcher started different commands. Destroying the timer stops it.
 std::jthread watch_start(const comm::Launch& launch, const comm::StandstillLimits& limits) {
   return std::jthread([=](const std::stop_token& stop) {
     std::mutex mutex;
@@ -212,7 +212,7 @@ std::jthread watch_start(const comm::Launch& launch, const comm::StandstillLimit
           launch.size, std::chrono::duration<double>(limit).count());
     };
     if (is_over_within(limits.warn)) return;
-    if (launch.rank <= 1) print_in_background(text(limits.warn));  // at least one of these two has started
+    if (launch.rank <= 1) print_in_background(text(limits.warn));  // rank 1 too, as rank 0 may be missing
     if (is_over_within(limits.end - limits.warn)) return;
     end_process(last_lines(launch.rank, text(limits.end), kBadInput), kBadInput);
   });

@@ -121,8 +121,8 @@ void finish_trackers(run::RunFolder& folder, const train::Listener& listener) {
   }
   if (written) return;
   listener.warn(
-      fmt::format("cannot write to {} (is the disk full?); trackers do not show all of "
-                  "the run; metrics.jsonl may have more",
+      fmt::format("cannot write to {} (is the disk full?); some logs of the run are missing in the trackers, "
+                  "and metrics.jsonl may have them",
                   folder.path().string()));
 }
 
@@ -216,7 +216,7 @@ config::RecomputedLayers agreed(const plan::Plan& plan, comm::Group& all) {
   return {std::stoll(comm::broadcast_text(all, own, 0))};
 }
 
-// Makes all ranks sample the same texts, because plans may differ where machines do.
+// Makes all ranks sample the same texts, because the plans of different machines may differ.
 plan::Sampled agreed_samples(const plan::Plan& plan, comm::Group& all) {
   const auto agreed = [&all](std::int64_t own) {
     return std::stoll(comm::broadcast_text(all, std::to_string(own), 0));
@@ -225,15 +225,15 @@ plan::Sampled agreed_samples(const plan::Plan& plan, comm::Group& all) {
   return {agreed(own.texts), agreed(own.tokens), own.seconds};
 }
 
-void say_if_changed(const plan::Plan& plan, const config::RunConfig& run, const plan::Inputs& in,
-                    const train::Listener& listener) {
+void note_if_changed(const plan::Plan& plan, const config::RunConfig& run, const plan::Inputs& in,
+                     const train::Listener& listener) {
   const config::RecomputedLayers& now = run.activation_checkpointing;
   if (now != plan.resolved.activation_checkpointing)
     listener.say(fmt::format("note: with the lengths of the data, {} of {} layers are recomputed", now.count,
                              in.shape.layers));
 }
 
-// Returns a listener that passes everything on and adds the lines to `log`, until log.txt exists.
+// Returns a listener that also adds each line to `log`. Used until log.txt exists.
 train::Listener recording(const train::Listener& listener, std::string& log) {
   return {[&](const Event& event) {
             listener.report(event);
@@ -274,7 +274,7 @@ TrainResult prepare_and_run(const config::Resolved& resolved, PlannedRun& planne
     planned = replan(in, plan, data, early);
     data.config.activation_checkpointing = agreed(planned.plan, *world.all);
     data.sampled = agreed_samples(planned.plan, *world.all);
-    say_if_changed(plan, data.config, in, early);
+    note_if_changed(plan, data.config, in, early);
   });
   if (world.all->rank() != 0) {
     auto folder = run::RunFolder::written_elsewhere(start.folder);

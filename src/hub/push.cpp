@@ -214,30 +214,31 @@ Push::Changes Push::find_changes(const std::vector<HubFile>& there) {
   for (const LocalFile& file : files_)
     announced.push_back({file.path, file.size, content_of(file, kSampleBytes)});
   const std::string url = client_.api_url("preupload/" + escape(client_.repository().revision, false));
-  const std::map<std::string, Wish> wishes = parse_preupload(post(url, print_preupload(announced)).body, url);
+  const std::map<std::string, PreuploadReply> replies =
+      parse_preupload(post(url, print_preupload(announced)).body, url);
   Changes changes;
   std::set<std::string> pushed;
   for (const LocalFile& file : files_) {
-    const auto wish = wishes.find(file.path);
-    if (wish == wishes.end()) throw UserError(fmt::format("{}: the response lacks {}", url, file.path));
+    const auto reply = replies.find(file.path);
+    if (reply == replies.end()) throw UserError(fmt::format("{}: the response lacks {}", url, file.path));
     pushed.insert(file.path);
-    if (wish->second.ignored && is_safetensors_file(file.path))
+    if (reply->second.ignored && is_safetensors_file(file.path))
       throw UserError(
           fmt::format("{}: the repository's .gitignore excludes {}, so the model would be without "
                       "weights: change it first",
                       to_string(client_.repository()), file.path));
-    if (wish->second.ignored) {
+    if (reply->second.ignored) {
       say(fmt::format("{} is not pushed: the repository's .gitignore excludes it", file.path));
       continue;
     }
-    if (wish->second.large && file.size > 0) {  // the LFS store cannot hold empty contents
-      if (wish->second.hash == file.sha256) continue;
+    if (reply->second.large && file.size > 0) {  // the LFS store cannot hold empty contents
+      if (reply->second.hash == file.sha256) continue;
       changes.large.push_back(file);
       changes.files.push_back({file.path, {file.sha256, file.size}});
       continue;
     }
     std::string content = content_of(file, file.size);
-    if (wish->second.hash != git_sha1(content)) changes.files.push_back({file.path, {}, std::move(content)});
+    if (reply->second.hash != git_sha1(content)) changes.files.push_back({file.path, {}, std::move(content)});
   }
   for (const HubFile& file : there)
     if (is_safetensors_file(file.path) && !pushed.contains(file.path)) changes.removed.push_back(file.path);

@@ -13,12 +13,12 @@ namespace dpo::hub {
 namespace {
 
 constexpr std::size_t kUploads = 4;   // connections at once
-constexpr long kUploadPatience = 60;  // seconds; a store confirms a content only after writing it
-constexpr long kStorePatience = 300;  // seconds; the store puts the parts together
+constexpr long kUploadPatience = 60;  // seconds; a store answers only after writing the content
+constexpr long kStorePatience = 300;  // seconds; the store joins the parts before it answers
 const http::Headers kLfsJson = {{"Accept", "application/vnd.git-lfs+json"},
                                 {"Content-Type", "application/vnd.git-lfs+json"}};
 
-// Thrown if the store no longer accepts an address, because its time limit has passed.
+// Thrown if the store rejects an upload URL, usually because it has expired.
 struct Expired {
   http::Answer answer;
 };
@@ -51,8 +51,8 @@ void for_each_on_connections(
 }
 
 // Asks the hub where to upload these contents.
-std::map<std::string, UploadPlace> find_places(Client& client, http::Connection& connection,
-                                               std::span<const LocalFile> files) {
+std::map<std::string, UploadTarget> request_targets(Client& client, http::Connection& connection,
+                                                    std::span<const LocalFile> files) {
   std::vector<LargeObject> objects;
   for (const LocalFile& file : files) objects.push_back(object_of(file));
   const std::string body = print_batch(objects, client.repository().revision);
@@ -63,20 +63,21 @@ std::map<std::string, UploadPlace> find_places(Client& client, http::Connection&
       .upload = http::upload_of(body),
       .patience_s = kUploadPatience};
   const http::Answer answer = client.send(connection, request);
-  UploadPlaces found = parse_batch(answer.body, objects, request.url);
+  UploadTargets found = parse_batch(answer.body, objects, request.url);
   if (found.transfer != "basic" && found.transfer != "multipart")
     throw UserError(fmt::format(
-        "{} accepts large files only by the protocol '{}', and dpo knows 'basic' and 'multipart': "
+        "{} accepts large files only with the transfer '{}', but dpo supports only 'basic' and 'multipart'; "
         "upload them with 'hf upload {} FOLDER --exclude \"state/*\"'",
         client.endpoint(), found.transfer, client.repository().id));
   for (const LocalFile& file : files) {
-    const auto place = found.places.find(file.sha256);
-    const std::string error = place == found.places.end() ? "it is not in the response" : place->second.error;
+    const auto target = found.targets.find(file.sha256);
+    const std::string error =
+        target == found.targets.end() ? "it is not in the response" : target->second.error;
     if (!error.empty())
       throw UserError(fmt::format("{} refuses {} ({} bytes, SHA-256 {}): {}", client.endpoint(), file.path,
                                   file.size, file.sha256, error));
   }
-  return std::move(found.places);
+  return std::move(found.targets);
 }
 
 // Uploads the content of one file to the store.
@@ -85,12 +86,12 @@ class ContentUpload {
   ContentUpload(Client& client, const LocalFile& file, Meter& meter)
       : client_(client), file_(file), meter_(meter) {}
 
-  void run(http::Connection& connection, UploadPlace place, const std::atomic<bool>& cancelled);
+  void run(http::Connection& connection, UploadTarget target, const std::atomic<bool>& cancelled);
 
  private:
-  void send_content(http::Connection& connection, const UploadPlace& place,
+  void send_content(http::Connection& connection, const UploadTarget& target,
                     const std::atomic<bool>& cancelled);
-  void send_parts(http::Connection& connection, const UploadPlace& place);
+  void send_parts(http::Connection& connection, const UploadTarget& target);
   http::Answer put(http::Connection& connection, const std::string& url, const http::Headers& headers,
                    std::int64_t begin, std::int64_t end, const std::atomic<bool>& cancelled);
   void post(http::Connection& connection, const std::string& url, http::Headers headers,
@@ -108,49 +109,50 @@ void ContentUpload::count(std::int64_t bytes) {
   meter_.add(bytes);
 }
 
-void ContentUpload::run(http::Connection& connection, UploadPlace place, const std::atomic<bool>& cancelled) {
+void ContentUpload::run(http::Connection& connection, UploadTarget target,
+                        const std::atomic<bool>& cancelled) {
   constexpr int kMost = 3;
-  for (int refusals = 0; !place.present;) {
+  for (int refusals = 0; !target.present;) {
     try {
-      return send_content(connection, place, cancelled);
+      return send_content(connection, target, cancelled);
     } catch (const Expired& expired) {
       count(-counted_);
       if (++refusals == kMost)
         throw UserError(
-            fmt::format("{}: the store of large files refused {} {} times (HTTP status {}){}: run the "
+            fmt::format("{}: the store of large files rejected {} {} times (HTTP status {}){}; run the "
                         "command again later",
                         client_.repository().id, file_.path, kMost, expired.answer.status,
                         reason_of(expired.answer).empty() ? "" : ": " + reason_of(expired.answer)));
     }
-    place = find_places(client_, connection, {&file_, 1}).at(file_.sha256);
+    target = request_targets(client_, connection, {&file_, 1}).at(file_.sha256);
   }
   count(file_.size - counted_);  // another process has uploaded it meanwhile
 }
 
-void ContentUpload::send_content(http::Connection& connection, const UploadPlace& place,
+void ContentUpload::send_content(http::Connection& connection, const UploadTarget& target,
                                  const std::atomic<bool>& cancelled) {
-  if (place.part_size > 0)
-    send_parts(connection, place);
+  if (target.part_size > 0)
+    send_parts(connection, target);
   else
-    put(connection, place.url, place.headers, 0, file_.size, cancelled);
-  if (!place.verify_url.empty())
-    post(connection, place.verify_url, place.verify_headers, print_verification(object_of(file_)));
+    put(connection, target.url, target.headers, 0, file_.size, cancelled);
+  if (!target.verify_url.empty())
+    post(connection, target.verify_url, target.verify_headers, print_verification(object_of(file_)));
 }
 
-void ContentUpload::send_parts(http::Connection& connection, const UploadPlace& place) {
-  std::vector<std::string> etags(place.part_urls.size());
+void ContentUpload::send_parts(http::Connection& connection, const UploadTarget& target) {
+  std::vector<std::string> etags(target.part_urls.size());
   std::atomic<bool> cancelled = false;
   for_each_on_connections(etags.size(), cancelled, [&](http::Connection& own, std::size_t part) {
-    const std::int64_t begin = static_cast<std::int64_t>(part) * place.part_size;
-    const std::int64_t end = std::min(file_.size, begin + place.part_size);
-    etags[part] = put(own, place.part_urls[part], {}, begin, end, cancelled).header("etag");
+    const std::int64_t begin = static_cast<std::int64_t>(part) * target.part_size;
+    const std::int64_t end = std::min(file_.size, begin + target.part_size);
+    etags[part] = put(own, target.part_urls[part], {}, begin, end, cancelled).header("etag");
     if (etags[part].empty())
       throw UserError(
           fmt::format("{}: {} answered without an ETag for part {} of {}, so the parts cannot be put "
                       "together; check the proxy",
-                      client_.repository().id, origin_of(place.part_urls[part]), part + 1, file_.path));
+                      client_.repository().id, origin_of(target.part_urls[part]), part + 1, file_.path));
   });
-  post(connection, place.url, {}, print_completion(file_.sha256, etags));
+  post(connection, target.url, {}, print_completion(file_.sha256, etags));
 }
 
 // Sends bytes `begin` to `end`, with retries.
@@ -187,7 +189,7 @@ http::Answer ContentUpload::put(http::Connection& connection, const std::string&
   }
 }
 
-// Tells the hub that the content has arrived.
+// Sends the request that completes an upload in parts, or that asks the hub to verify an upload.
 void ContentUpload::post(http::Connection& connection, const std::string& url, http::Headers headers,
                          const std::string& body) {
   headers.insert(kLfsJson.begin(), kLfsJson.end());
@@ -199,9 +201,8 @@ void ContentUpload::post(http::Connection& connection, const std::string& url, h
   const http::Answer answer = client_.send(connection, request, {400, 404, 406, 409, 410, 412, 422});
   if (!answer.is_success())
     throw UserError(
-        fmt::format("{} does not accept {} as it arrived (HTTP status {}){}: was the file changed meanwhile? "
-                    "Run the command "
-                    "again; if that does not help, something on the network changes it",
+        fmt::format("{} rejects the uploaded {} (HTTP status {}){}. Was the file changed during the upload? "
+                    "Run the command again; if that does not help, check the network and its proxies",
                     origin_of(url), file_.path, answer.status,
                     reason_of(answer).empty() ? "" : ": " + reason_of(answer)));
 }
@@ -222,22 +223,22 @@ void ContentReader::read(std::int64_t offset, std::span<char> into) const {
 std::int64_t upload_contents(Client& client, const std::vector<LocalFile>& files, const Listener& listener) {
   if (files.empty()) return 0;
   http::Connection connection;
-  const std::map<std::string, UploadPlace> places = find_places(client, connection, files);
+  const std::map<std::string, UploadTarget> targets = request_targets(client, connection, files);
   std::vector<const LocalFile*> whole, in_parts;
   std::int64_t all = 0;
   for (const LocalFile& file : files) {
-    const UploadPlace& place = places.at(file.sha256);
-    if (place.present) continue;
+    const UploadTarget& target = targets.at(file.sha256);
+    if (target.present) continue;
     all += file.size;
-    (place.part_size > 0 ? in_parts : whole).push_back(&file);
+    (target.part_size > 0 ? in_parts : whole).push_back(&file);
   }
   Meter meter(listener, "uploading to " + to_string(client.repository()), all);
   std::atomic<bool> cancelled = false;
   for_each_on_connections(whole.size(), cancelled, [&](http::Connection& own, std::size_t i) {
-    ContentUpload(client, *whole[i], meter).run(own, places.at(whole[i]->sha256), cancelled);
+    ContentUpload(client, *whole[i], meter).run(own, targets.at(whole[i]->sha256), cancelled);
   });
   for (const LocalFile* file : in_parts)
-    ContentUpload(client, *file, meter).run(connection, places.at(file->sha256), cancelled);
+    ContentUpload(client, *file, meter).run(connection, targets.at(file->sha256), cancelled);
   return all;
 }
 

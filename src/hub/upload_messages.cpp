@@ -33,8 +33,8 @@ std::string member(const json& object, const char* name) {
 }
 
 UserError not_a_hub(const std::string& origin, const char* what) {
-  return UserError(fmt::format("{}: not a response of a Hugging Face hub: {}; check HF_ENDPOINT and the proxy",
-                               origin, what));
+  return UserError(fmt::format(
+      "{}: not a response of a Hugging Face hub: {}; check HF_ENDPOINT and the proxy", origin, what));
 }
 
 // Returns the list `name` of an answer. Throws UserError unless all its items are objects.
@@ -64,40 +64,40 @@ http::Headers headers_in(const json& action) {
 
 // Handles the hub's own form of a multipart upload: a header chunk_size, and the address of part N as header
 // N.
-void take_parts(UploadPlace& place, std::int64_t size, const std::string& origin) {
-  const auto chunk = place.headers.find("chunk_size");
-  if (chunk == place.headers.end()) return;
-  place.part_size = number_in(chunk->second);
+void take_parts(UploadTarget& target, std::int64_t size, const std::string& origin) {
+  const auto chunk = target.headers.find("chunk_size");
+  if (chunk == target.headers.end()) return;
+  target.part_size = number_in(chunk->second);
   std::map<std::int64_t, std::string> parts;
-  for (const auto& [name, value] : place.headers)
+  for (const auto& [name, value] : target.headers)
     if (const std::int64_t part = number_in(name); part >= 0) parts[part] = value;
-  for (auto& [part, url] : parts) place.part_urls.push_back(std::move(url));
-  place.headers.clear();
-  const std::int64_t needed = place.part_size > 0 ? (size - 1) / place.part_size + 1 : -1;
-  if (static_cast<std::int64_t>(place.part_urls.size()) != needed)
+  for (auto& [part, url] : parts) target.part_urls.push_back(std::move(url));
+  target.headers.clear();
+  const std::int64_t needed = target.part_size > 0 ? (size - 1) / target.part_size + 1 : -1;
+  if (static_cast<std::int64_t>(target.part_urls.size()) != needed)
     throw not_a_hub(origin, "the parts of an upload do not add up to its size");
 }
 
-UploadPlace place_of(const json& object, std::int64_t size, const std::string& origin) {
-  UploadPlace place;
+UploadTarget target_of(const json& object, std::int64_t size, const std::string& origin) {
+  UploadTarget target;
   if (const auto error = object.find("error"); error != object.end() && error->is_object()) {
-    place.error = member(*error, "message");
-    if (place.error.empty()) place.error = "no reason is given";
-    return place;
+    target.error = member(*error, "message");
+    if (target.error.empty()) target.error = "no reason is given";
+    return target;
   }
   const auto actions = object.find("actions");
-  place.present = actions == object.end() || !actions->is_object() || !actions->contains("upload");
-  if (place.present) return place;
+  target.present = actions == object.end() || !actions->is_object() || !actions->contains("upload");
+  if (target.present) return target;
   const json& upload = (*actions)["upload"];
   if (!upload.is_object() || member(upload, "href").empty()) throw not_a_hub(origin, "an address is missing");
-  place.url = member(upload, "href");
-  place.headers = headers_in(upload);
-  take_parts(place, size, origin);
+  target.url = member(upload, "href");
+  target.headers = headers_in(upload);
+  take_parts(target, size, origin);
   if (const auto verify = actions->find("verify"); verify != actions->end() && verify->is_object()) {
-    place.verify_url = member(*verify, "href");
-    place.verify_headers = headers_in(*verify);
+    target.verify_url = member(*verify, "href");
+    target.verify_headers = headers_in(*verify);
   }
-  return place;
+  return target;
 }
 
 }  // namespace
@@ -121,16 +121,16 @@ std::string print_preupload(const std::vector<Announced>& files) {
   return printed({{"files", listed}});
 }
 
-std::map<std::string, Wish> parse_preupload(std::string_view text, const std::string& origin) {
+std::map<std::string, PreuploadReply> parse_preupload(std::string_view text, const std::string& origin) {
   const json answer = parse_json(text);
-  std::map<std::string, Wish> wishes;
+  std::map<std::string, PreuploadReply> replies;
   for (const json& item : list_in(answer, "files", origin)) {
     const std::string mode = member(item, "uploadMode");
     if (mode != "lfs" && mode != "regular") throw not_a_hub(origin, "uploadMode is neither lfs nor regular");
-    wishes[member(item, "path")] = {mode == "lfs", item.value("shouldIgnore", json()) == true,
-                                    member(item, "oid")};
+    replies[member(item, "path")] = {mode == "lfs", item.value("shouldIgnore", json()) == true,
+                                     member(item, "oid")};
   }
-  return wishes;
+  return replies;
 }
 
 std::string print_batch(const std::vector<LargeObject>& objects, const std::string& revision) {
@@ -143,10 +143,10 @@ std::string print_batch(const std::vector<LargeObject>& objects, const std::stri
                   {"ref", {{"name", revision}}}});
 }
 
-UploadPlaces parse_batch(std::string_view text, const std::vector<LargeObject>& objects,
-                         const std::string& origin) {
+UploadTargets parse_batch(std::string_view text, const std::vector<LargeObject>& objects,
+                          const std::string& origin) {
   const json answer = parse_json(text);
-  UploadPlaces found;
+  UploadTargets found;
   const json& answers = list_in(answer, "objects", origin);
   found.transfer = member(answer, "transfer");
   if (found.transfer.empty()) found.transfer = "basic";
@@ -154,7 +154,7 @@ UploadPlaces parse_batch(std::string_view text, const std::vector<LargeObject>& 
   for (const json& item : answers)
     for (const LargeObject& object : objects)
       if (object.sha256 == member(item, "oid"))
-        found.places[object.sha256] = place_of(item, object.size, origin);
+        found.targets[object.sha256] = target_of(item, object.size, origin);
   return found;
 }
 

@@ -26,15 +26,15 @@ struct Announced {
 };
 inline constexpr std::int64_t kSampleBytes = 512;
 
-// The hub's instructions for an announced file, and the hash of its present content.
-struct Wish {
-  bool large = false;    // the content goes to the LFS store, else into the commit
+// The hub's reply about one file: how to upload it, and the hash of the content that the hub has.
+struct PreuploadReply {
+  bool large = false;    // the content goes to the LFS store, otherwise into the commit
   bool ignored = false;  // by the repository's .gitignore
-  std::string hash;      // of the present content; empty if there is none
+  std::string hash;      // of the content that the hub has; empty if it has none
 };
 
 std::string print_preupload(const std::vector<Announced>& files);
-std::map<std::string, Wish> parse_preupload(std::string_view json, const std::string& origin);
+std::map<std::string, PreuploadReply> parse_preupload(std::string_view json, const std::string& origin);
 
 // Identifies the content of a large file.
 struct LargeObject {
@@ -43,7 +43,7 @@ struct LargeObject {
 };
 
 // The hub's instructions for uploading a large file.
-struct UploadPlace {
+struct UploadTarget {
   bool present = false;        // the hub already has the content
   std::string error;           // why the hub rejects the content, or empty
   std::string url;             // for the content or, if it is sent in parts, for the request after the last
@@ -54,14 +54,14 @@ struct UploadPlace {
   http::Headers verify_headers;
 };
 
-struct UploadPlaces {
-  std::string transfer;                       // the protocol that the hub has chosen
-  std::map<std::string, UploadPlace> places;  // keyed by SHA-256
+struct UploadTargets {
+  std::string transfer;                         // the protocol that the hub has chosen
+  std::map<std::string, UploadTarget> targets;  // keyed by SHA-256
 };
 
 std::string print_batch(const std::vector<LargeObject>& objects, const std::string& revision);
-UploadPlaces parse_batch(std::string_view json, const std::vector<LargeObject>& objects,
-                         const std::string& origin);
+UploadTargets parse_batch(std::string_view json, const std::vector<LargeObject>& objects,
+                          const std::string& origin);
 
 // Prints the request after the last part. `etags` are those of the answers to the parts.
 std::string print_completion(const std::string& sha256, const std::vector<std::string>& etags);

@@ -6,9 +6,10 @@
 
 namespace dpo::model {
 
-// The balance loss of a mixture of experts, as in transformers (load_balancing_loss_func): over the tokens of
-// all layers, the number of experts times the sum over experts of (how often it is chosen, per token) times
-// (its mean probability). It is `experts_per_token` if all are used alike, and more if some are preferred.
+// The balance loss of a mixture of experts, as in transformers (load_balancing_loss_func), over the tokens of
+// all layers: experts * sum_e(f_e * p_e), where f_e is the share of tokens that choose expert e, and p_e is
+// the expert's mean probability. It equals `experts_per_token` if all experts are used equally, otherwise
+// more.
 class BalanceLoss {
  public:
   // Adds one layer: the router's probabilities, [tokens, experts], and its choices, int64 [tokens, chosen].

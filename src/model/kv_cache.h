@@ -11,8 +11,8 @@
 
 namespace dpo::model {
 
-// Caches the keys and values of a generation: those of every prompt once, however many samples continue it,
-// and those of the samples' new tokens. Every sample has the same number of new tokens. The samples of one
+// Caches the keys and values of a generation. Those of a prompt are stored once for all samples that continue
+// it, those of new tokens per sample. Every sample has the same number of new tokens. The samples of one
 // prompt are adjacent.
 class KvCache {
  public:

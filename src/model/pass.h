@@ -17,10 +17,10 @@ namespace dpo::model {
 struct PassOptions {
   bool entropy = false;                // compute the entropy of the next token's distribution, for metrics
   std::int64_t recomputed_layers = 0;  // layers with activation checkpointing, which save only their inputs
-  std::int64_t chunk_rows = kHeadChunkRows;  // see kHeadChunkRows
+  std::int64_t chunk_rows = kHeadChunkRows;  // rows of float32 logits in memory at a time
   Dropout dropout = {};                      // of adapters, with the seed of this pass
   bool fp8 = false;                          // matmuls of layers in FP8, see ops::linear
-  double router_aux_loss_coef = 0;  // weight of the balance loss, which a pass with gradients then adds
+  double router_aux_loss_coef = 0;  // weight of the balance loss in passes that compute gradients; 0: none
 };
 
 // State that a block saves for the backward pass. Each block has its own autograd graph.

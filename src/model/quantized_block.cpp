@@ -58,7 +58,7 @@ ops::QuantizedMatrix part_of_matrix(const ops::QuantizedMatrix& matrix, const Te
   std::vector<ops::Slice> slices;
   for (const Range& range : local.ranges) slices.push_back({range.from / each, range.count / each});
   return ops::select(matrix, tensor.shape, *tensor.split, slices,
-                     block_on_ranks(tensor, layout.tensor_ranks, kNf4Block));
+                     nf4_group_on_ranks(tensor, layout.tensor_ranks, kNf4Block));
 }
 
 // Returns the elements of a tensor that a tensor-parallel rank holds, from the flat buffer of the whole

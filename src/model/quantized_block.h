@@ -34,10 +34,10 @@ struct QuantizedBlock {
 // not quantized there. Empty if the files have none in any block.
 using StoredMatrices = std::vector<std::optional<ops::QuantizedMatrix>>;
 
-// Returns a rank's part of a block, with those of its matrices quantized that may be (is_quantizable). This
-// process must have the whole block: scales depend on the whole matrix, and a part of a matrix keeps the
-// values that it has in the whole. If `stored` is given, its matrices are used unchanged and no other matrix
-// is quantized.
+// Returns a rank's part of a block with its quantizable matrices quantized (is_quantizable). This process
+// must have the whole block, because scales depend on whole matrices; so the values of a part do not depend
+// on how the ranks split the matrix. If `stored` is given, its matrices are used unchanged and no other
+// matrix is quantized.
 BlockWeights quantize(const BlockWeights& whole, const Block& block, ops::QuantizedDtype dtype,
                       const Layout& layout = {}, const StoredMatrices& stored = {});
 

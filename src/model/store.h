@@ -8,8 +8,8 @@
 namespace dpo::model {
 
 // Gives a pass the weights of a model, which may be on this device, sharded over ranks, or spread over
-// devices. A pass asks for one block after the other and releases each. Nothing else in a pass depends on the
-// kind of store.
+// devices. A pass asks for one block after the other and releases each. The pass is the same for every kind
+// of store.
 class Store {
  public:
   virtual ~Store() = default;
@@ -51,7 +51,7 @@ class GradientStore {
  public:
   virtual ~GradientStore() = default;
 
-  // Returns the sums of a block, to which a pass adds until it calls complete().
+  // Returns the gradient buffers of a block. A pass adds to them until it calls complete().
   virtual BlockWeights& gradients(std::size_t block) = 0;
   // True if gradients() returns at once. Otherwise it may wait for the reduction of another block, and should
   // be called when the block's gradients are computed.

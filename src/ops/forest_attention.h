@@ -39,9 +39,9 @@ ForestLayout make_layout(std::vector<std::int32_t> sequences, std::vector<std::i
 
 WindowKeys make_window(const ForestLayout& layout, std::int64_t window);
 
-// Causal attention of every token within its sequence; a response's sequence includes its prompt. A window is
-// ignored if layout->window is not set, because then it covers every sequence. q is [tokens, heads,
-// head_dim]; k and v may have fewer heads (grouped). Differentiable.
+// Computes causal attention of every token within its sequence; a response's sequence includes its prompt.
+// options.window is ignored unless layout->window is set: otherwise no sequence is longer than the window. q
+// is [tokens, heads, head_dim]; k and v may have fewer heads (grouped). Differentiable.
 at::Tensor forest_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::shared_ptr<const ForestLayout>& layout, AttentionOptions options);
 

@@ -8,8 +8,8 @@
 
 namespace dpo::ops {
 
-// Quantized number formats. nf4: 16 levels, with a scale for each 64 elements that has 8 bits itself (QLoRA,
-// as in bitsandbytes). int8 and fp8 (e4m3): one scale per row.
+// Quantized number formats. nf4: 16 levels, with one 8-bit scale per 64 elements (QLoRA, as in bitsandbytes).
+// int8 and fp8 (e4m3): one float32 scale per row.
 enum class QuantizedDtype { nf4, int8, fp8 };
 
 // A frozen quantized matrix. Its values have the same bits on every device.

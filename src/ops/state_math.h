@@ -1,5 +1,5 @@
-// Compact formats for numbers of optimizer state and weights. Kernels share this code with the
-// tests that compare them with LibTorch's operators (src/optim, ops/split_floats.h).
+// Compact formats for numbers of optimizer state and weights, shared by the CUDA kernels, the CPU loops of
+// ops/split_floats.cpp, and the tests that compare both with LibTorch's operators (src/optim).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ DPO_HOST_DEVICE inline std::uint32_t lane_of(std::uint64_t bits, int lane) {
   return static_cast<std::uint32_t>(bits >> (16 * lane)) & 0xFFFFU;
 }
 
-// Rounds float32, given as its bits, stochastically to bfloat16, the upper half of the result. Noise in the
-// lower half carries into the upper half with a probability proportional to it. Infinities and NaN do not
-// change.
+// Rounds a float32 number, given as its bits, stochastically to bfloat16, which is the upper half of the
+// result. Adding noise to the lower half carries into the upper half with a probability proportional to the
+// lower half. Infinities and NaN do not change.
 DPO_HOST_DEVICE inline std::uint32_t rounded_bits(std::uint32_t value, std::uint32_t noise) {
   constexpr std::uint32_t kExponent = 0x7F800000;
   return (value & kExponent) == kExponent ? value : (value + noise) & 0xFFFF0000U;

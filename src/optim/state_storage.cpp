@@ -104,7 +104,7 @@ class OffloadedState : public StateStorage {
     const auto added = lanes_.try_emplace(device, Lane{ops::CopyStream(device), ops::CopyStream(device)});
     Lane& lane = added.first->second;
     lane.largest = std::max(lane.largest, part.count);
-    // A part always has the same slot: when its slot is free, all that was copied back before is on the host.
+    // A part always uses the same slot. So when the slot is free, the part's previous values are on the host.
     places_.push_back({device, lane.parts++ % lane.slots.size()});
     parts_.push_back(part);
   }

@@ -25,7 +25,7 @@ class StateStorage {
   // Returns the arrays of a part on the device, which may be changed in place until release().
   virtual std::vector<StoredArray> acquire(std::size_t part) = 0;
   virtual void release(std::size_t part) = 0;
-  // Returns all arrays of a block, where they live. All parts that were given back have arrived there.
+  // Returns all arrays of a block in the memory that stores them. Waits until all released parts are there.
   virtual const std::vector<StoredArray>& block(std::size_t block) const = 0;
 
  protected:

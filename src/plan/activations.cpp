@@ -7,8 +7,8 @@
 namespace dpo::plan {
 namespace {
 
-// Numbers of layers of which a GPU saves only the input, and of the others. If the last layer of a GPU is
-// recomputed, no layer that it kept is free by then.
+// Counts the layers of which a GPU saves only the input, and those of which it keeps all activations. If a
+// GPU's last layer is recomputed, no kept layer has been freed at that time, so it counts as kept too.
 struct SavedLayers {
   std::int64_t inputs = 0, kept = 0;
 };
@@ -25,8 +25,8 @@ SavedLayers saved_on_gpu(const Workload& w, std::int64_t gpu) {
   return saved;
 }
 
-// Returns what a layer saves of its adapter for each token, for the layer with the most: A x; with dropout
-// the input of A and the mask; with DoRA the output that is scaled.
+// Returns the bytes per token that an adapter adds to the activations of a layer (the largest over all
+// layers): A x; with dropout also the input of A and the mask; with DoRA also the output before scaling.
 double adapter_activation_bytes(const Workload& w) {
   if (!w.in.adapter) return 0;
   double most = 0;

@@ -159,7 +159,7 @@ std::optional<Fit> find_with(const Search& search, const std::vector<Saving>& sa
   return fit;
 }
 
-// Removes savings that are not needed. `fit` is that of all of these savings; the last one is needed.
+// Removes savings that are not needed. `fit` was found with all of `savings`, of which the last is needed.
 Fit without_unneeded(const Search& search, std::vector<Saving> savings, Fit fit) {
   for (std::size_t i = savings.size() - 1; i-- > 0;) {
     std::vector<Saving> fewer = savings;

@@ -125,7 +125,7 @@ double quantizing_seconds(const Workload& w, const Block& block, bool backward) 
 }
 
 // A CPU has float32 copies of both operands, twice at first, and of the result.
-double quantized_bytes(const Workload& w) {
+double fp8_operand_bytes(const Workload& w) {
   const double each = w.machine.device.is_cpu ? 9 : 1, result = w.machine.device.is_cpu ? 4 : 0;
   double most = 0;
   for (const Block& block : w.in.table->blocks)

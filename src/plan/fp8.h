@@ -17,6 +17,6 @@ double fp8_matmul_flops(const Device& device);
 double quantizing_seconds(const Workload& w, const model::Block& block, bool backward);
 
 // Returns the bytes of the operands of one FP8 matmul. Nothing is kept from one matmul to the next.
-double quantized_bytes(const Workload& w);
+double fp8_operand_bytes(const Workload& w);
 
 }  // namespace dpo::plan

@@ -66,7 +66,7 @@ struct ExampleUnit {
 
 ExampleUnit unit_of(const config::LossConfig& loss, const Lengths& lengths);
 
-// Returns what the run evaluates: no more than a counted test split has.
+// Returns how many examples the run evaluates, limited by the size of the test split if that is known.
 config::EvaluationSize evaluation_of(const Inputs& in);
 
 bool is_preference(const config::LossConfig& loss);
@@ -79,8 +79,8 @@ enum class ReferenceMode { none, live, cached };
 // Converts the adapter's keys to what the tensor tables take.
 model::AdapterSettings adapter_settings(const config::AdapterConfig& config);
 
-// Returns the format of the frozen matrices under an adapter over quantized weights, which are used as they
-// are.
+// Returns the format of an adapter's frozen matrices if the model's files are already quantized. They are not
+// quantized again.
 config::BaseDtype base_dtype_of(const model::Quantization& stored);
 
 // Returns the tensors of the run's adapter; null without one.
@@ -116,12 +116,12 @@ struct Workload {
   config::Storage storage{};
   ElementBytes bytes{};
   ExampleTokens example{};
-  double examples = 0;     // of one microbatch on one data rank
-  double tokens = 0;       // mean of those examples
-  double peak_tokens = 0;  // for which there must be memory
-  double response_rows = 0;
-  double peak_response_rows = 0;
-  double attended = 0;
+  double examples = 0;            // in one microbatch of one data rank
+  double tokens = 0;              // mean number of tokens in these examples
+  double peak_tokens = 0;         // number of tokens that memory is planned for
+  double response_rows = 0;       // rows that the head computes
+  double peak_response_rows = 0;  // rows that memory is planned for
+  double attended = 0;            // pairs (query, key) of attention
   std::int64_t recomputed_layers = 0;
 
   std::int64_t devices() const { return mesh.ranks() * spread; }

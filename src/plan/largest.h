@@ -22,10 +22,10 @@ struct LargestModel {
   Fit fit;
 };
 
-// Finds the largest built-in model whose weights can all be trained on the machine with settings that do not
-// change the result, then with rounding, then the same with LoRA. A way that reaches no model, or no larger
-// one than the way before, is left out. Throws a UserError if no model can be trained with the settings,
-// however small.
+// Finds the largest built-in model that can be trained on the machine in each of three ways: all weights with
+// settings that do not change the result, all weights with coarser rounding, and LoRA. Leaves out a way that
+// reaches no larger model than the one before. Throws a UserError if not even the smallest model can be
+// trained.
 std::vector<LargestModel> find_largest(const config::RunConfig& run, const Machine& machine);
 
 }  // namespace dpo::plan

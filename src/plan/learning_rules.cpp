@@ -90,8 +90,8 @@ std::optional<Finding> base_dtype(const Facts& f) {
   if (stored && !f.w.in.adapter)
     return warning(
         id, fmt::format("the weights are quantized by bitsandbytes ({}): without an adapter all of them "
-                        "are trained and saved as {}, beginning with rounded values; adapter=lora "
-                        "trains over them as they are, or use the model that they were made from",
+                        "are trained and saved as {}, starting from the quantized values. Use adapter=lora, "
+                        "which keeps them quantized, or the original model",
                         name_of(stored->dtype), name_of(f.run.model.policy_dtype)));
   if (!f.run.adapter.base_dtype) return std::nullopt;
   return ok(id, fmt::format("frozen matrices in {}{}: {:.3g} bytes per parameter of the model",
@@ -122,12 +122,12 @@ std::optional<Finding> reference_model(const Facts& f) {
   if (f.run.model.archive || host.resumes) return ok(id, start);
   if (host.has_chat_template == true) return ok(id, start + ", whose tokenizer has a chat template");
   return warning(id,
-                 fmt::format("no model.archive: {} itself{}. A base model is fine-tuned on such data first "
+                 fmt::format("no model.archive: {} itself{}. Fine-tune a base model on such data first "
                              "(loss=sft, then model.archive=RUN/LATEST)",
                              start, host.has_chat_template ? ", whose tokenizer has no chat template" : ""));
 }
 
-// KTO measures how far the policy has moved by prompts with the responses of another example of the batch.
+// KTO estimates how far the policy has moved by scoring each prompt with the response of another example.
 std::optional<Finding> mismatched(const Facts& f) {
   constexpr const char* id = "mismatched";
   if (!facts_of(f.run.loss.name).needs_kl) return std::nullopt;

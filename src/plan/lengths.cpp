@@ -102,8 +102,8 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
           tokens_squared[shorter] += response * response;
           attended[shorter] += causal(cut.prompt, response);
         }
-      // The longest is from part m if all are from it or below, but not all from below; `free`: how many of
-      // the responses are not those that a sum is over.
+      // The longest response is from part m if all are from parts 0 to m, but not all from parts below m.
+      // `free` is the number of responses that are not fixed by the sum.
       const auto all = [&](double free) { return std::pow((static_cast<double>(m) + 1) / n, free); };
       const auto below = [&](double free) { return m == 0 ? 0 : std::pow(static_cast<double>(m) / n, free); };
       const auto expected = [&](const std::array<double, 2>& s) {

@@ -72,10 +72,10 @@ double logits_bytes(const Workload& w) {
   return std::min(w.peak_response_rows, chunk) * vocabulary * each + sum;
 }
 
-// Returns the bytes that a backward pass over a sharded model has gathered at a time: the weights of the
-// block in use and of the next (quantized if they are kept so); the block's gradients from autograd (which
-// the head does not use); and the buffer of a reduce-scatter, of this block or still of the one before.
-// Without shards there are only the gradients from autograd, which count if a layer has many experts.
+// Returns the largest temporary memory of a backward pass over a sharded model. It consists of the weights of
+// the current and the next block (quantized blocks as bytes), the current block's gradients from autograd
+// (except the head's), and the reduce-scatter buffer of the current or the previous block. Without shards
+// only the gradients from autograd remain; they are large enough to count only with experts.
 double gathered_bytes(const Workload& w) {
   const double weight = to_double(w.bytes.weights);
   if (w.mesh.shard == 1)
@@ -96,8 +96,8 @@ double gathered_bytes(const Workload& w) {
   return most;
 }
 
-// Returns the bytes of gradients for all parameters; or of one block at a time, plus the embedding's while a
-// head that shares its matrix adds to them.
+// Returns the bytes of the gradients of all parameters. If blocks are updated in the backward pass, returns
+// those of the largest block, plus those of the embedding if the head shares its matrix.
 double gradient_bytes(const Workload& w) {
   const double each = to_double(w.bytes.gradients);
   if (!w.storage.optimizer_in_backward) {
@@ -145,8 +145,8 @@ bool is_quantized(const Workload& w, const Block& block, const model::TensorInfo
 }
 
 // Returns the bytes of a quantized matrix on a tensor-parallel rank: its codes and their scales
-// (ops/quantized_matrix.h). A part of an nf4 matrix has 32-bit scales, which are not quantized again. A part
-// with some of the columns has the scales of all rows.
+// (ops/quantized_matrix.h). If ranks split an nf4 matrix, its scales have 32 bits instead of 8. If they split
+// the columns of another format, every rank has the scales of all rows.
 double quantized_bytes(const Workload& w, const model::TensorInfo& tensor) {
   const std::int64_t ranks = w.mesh.tensor;
   const double count = to_double(tensor.count()) / to_double(ranks);
@@ -154,7 +154,7 @@ double quantized_bytes(const Workload& w, const model::TensorInfo& tensor) {
     return count * bytes_of_code(w) +
            4 * to_double(tensor.shape[0]) / to_double(*tensor.split == 0 ? ranks : 1);
   if (ranks == 1) return count * bytes_of_code(w);
-  return count * nf4_bytes(/*has_nested=*/false, model::block_on_ranks(tensor, ranks, kNf4Block));
+  return count * nf4_bytes(/*has_nested=*/false, model::nf4_group_on_ranks(tensor, ranks, kNf4Block));
 }
 
 double model_bytes(const Workload& w) {
@@ -195,8 +195,8 @@ double embedding_gradient_bytes(const Workload& w) {
   return unsharded_on_rank(w, trained.blocks.front()) * to_double(w.bytes.weights);
 }
 
-// Returns extra memory after the activations and logits are freed, or nearly so, as far as it exceeds theirs.
-// Updates during the backward pass need theirs in addition to them.
+// Returns by how much the memory that is needed after the backward pass exceeds that of the freed activations
+// and logits. Updates during the backward pass need their memory in addition, because nothing is freed yet.
 double later_bytes(const Workload& w, double activations, double logits) {
   const double freed = activations + logits, update = update_bytes(w);
   const bool is_during = w.storage.optimizer_in_backward;
@@ -323,7 +323,7 @@ Memory memory_per_gpu(const Workload& w) {
       {"activations", activations},
       {"logits chunk", logits},
       {"gathered blocks", gathered_bytes(w)},
-      {"layer in use", expanded_bytes(w) + quantized_bytes(w)},
+      {"layer in use", expanded_bytes(w) + fp8_operand_bytes(w)},
       {"workspace", workspace_bytes(w, activations, logits) + later_bytes(w, activations, logits)},
       {kSnapshot, copies_to_host(w) ? 0 : snapshot},
       {kDriver, driver_bytes(w)},

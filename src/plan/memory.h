@@ -23,8 +23,8 @@ struct Memory {
 
 Memory memory_per_gpu(const Workload& w);
 
-// Returns how many layers the run recomputes. If the plan decides, it is as few as leave a little of the
-// memory free if possible, but not all: the memory of the last layer is needed in any case.
+// Returns how many layers the run recomputes. With activation_checkpointing=auto this is the smallest number
+// that leaves some memory free. It is never all layers, since the last one's memory is needed anyway.
 std::int64_t recomputed_layers_of(const Workload& w);
 
 // Returns the parameters of a table that live on the fullest GPU. The table is the model's, or that of the

@@ -14,8 +14,8 @@ namespace {
 using model::Block;
 using model::BlockKind;
 
-// Return the floating-point operations of one block's forward pass over the microbatch: of matmuls, and of
-// attention.
+// Return the floating-point operations of the matmuls, and of the attention, in one block's forward pass over
+// the microbatch.
 double matmul_flops(const Workload& w, const Block& block) {
   switch (block.kind) {
     case BlockKind::embedding: return 0;
@@ -68,10 +68,10 @@ double activation_bytes(const Workload& w, const Block& block) {
 // Returns the floating-point operations of a forward pass that are FP8 matmuls.
 double fp8_flops(const Workload& w, const Block& block) { return 2 * fp8_parameters(w, block) * w.tokens; }
 
-// Seconds of a block's forward pass: of its matmuls, of the same matmuls without FP8, which the gradients of
-// weights take, and of the rest.
+// Seconds of a block's forward pass. `weight_gradients` is the time of the same matmuls without FP8, which is
+// how long the weight gradients take.
 struct BlockTime {
-  double products = 0, weight_gradients = 0, rest = 0;
+  double matmuls = 0, weight_gradients = 0, rest = 0;
 };
 
 // Tensor-parallel ranks split matmuls and attention. Each rank computes about half of the rest whole (an
@@ -80,28 +80,28 @@ BlockTime block_time_on_gpu(const Workload& w, const Block& block) {
   const double rate = w.machine.device.matmul_flops(w.bytes.in_16_bits()), ranks = to_double(w.mesh.tensor);
   const bool is_layer = block.kind == BlockKind::layer;
   const double experts = is_layer && w.in.shape.experts > 0 ? kExpertsEfficiency : 1;
-  const double products = matmul_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
+  const double matmuls = matmul_flops(w, block) / (rate * experts) / ranks, in_fp8 = fp8_flops(w, block);
   const double saved = in_fp8 > 0 ? in_fp8 / rate - in_fp8 / fp8_matmul_flops(w.machine.device) : 0;
-  return {products - saved, products,
+  return {matmuls - saved, matmuls,
           attention_flops(w, block) / (rate * kAttentionRate) / ranks +
               traffic(w, activation_bytes(w, block)) * (is_layer ? 0.5 + 0.5 / ranks : 1 / ranks) +
               kBlockSecondsOnGpu};
 }
 
-// Constants for the time of a block on a CPU: of a block, and what a layer takes there in addition to its
-// matmuls (norms, activation, softmax and attention over short texts), in operations at the float32 rate per
-// token, and per token and hidden element. They were fitted to one thread of a Neoverse V1 in float32, hidden
-// sizes of 32 to 512 and 30 to 1440 tokens: 16 steps within 13 %.
+// Constants for the time of a block on a CPU: seconds per block, and the work of a layer in addition to its
+// matmuls (norms, activation, softmax, attention over short texts). That work is counted as operations at the
+// float32 rate, per token and per token and hidden element. The constants were fitted to 16 steps on one
+// thread of a Neoverse V1 in float32 (hidden sizes 32 to 512, 30 to 1440 tokens), and are within 13 % of all.
 constexpr double kBlockSecondsOnCpu = 0.28e-3;
 constexpr double kOperationsPerToken = 240e3, kOperationsPerElement = 4600;
 
 BlockTime block_time_on_cpu(const Workload& w, const Block& block) {
-  const double products = forward_flops(w, block) / flops_per_second(w) / to_double(w.mesh.tensor);
-  if (block.kind != BlockKind::layer) return {products, products, kBlockSecondsOnCpu};
+  const double matmuls = forward_flops(w, block) / flops_per_second(w) / to_double(w.mesh.tensor);
+  if (block.kind != BlockKind::layer) return {matmuls, matmuls, kBlockSecondsOnCpu};
   const double fp32 = w.machine.device.training_flops(/*bf16=*/false);  // rate of FP8 matmuls too
   const double added = fp8_flops(w, block) * (1 / fp32 - 1 / flops_per_second(w));
   const double each = kOperationsPerToken + kOperationsPerElement * to_double(w.in.shape.hidden);
-  return {products + added, products, kBlockSecondsOnCpu + w.tokens * each / to_double(w.mesh.tensor) / fp32};
+  return {matmuls + added, matmuls, kBlockSecondsOnCpu + w.tokens * each / to_double(w.mesh.tensor) / fp32};
 }
 
 // Returns the time of a rank that has its part of the block.
@@ -124,9 +124,9 @@ Direction direction_of(const Workload& w, Way way, std::size_t block) {
       .recomputes = model::is_recomputed(w.in.table->blocks[block], w.recomputed_layers, w.in.shape.layers)};
 }
 
-// Returns the operations of a direction in multiples of the forward pass's. The gradients of a layer's input
-// and those of its weights cost as much as the forward pass, each; frozen weights have none. Only layers are
-// recomputed, but the head computes its logits again.
+// Returns the work of a direction relative to one forward pass. The gradients of a layer's input and of its
+// weights cost one forward pass each; frozen weights have no gradients; recomputing a layer adds one. The
+// head counts as two: a trained head's recomputed logits are not included.
 double work_of(const Direction& direction, const Block& block, bool is_frozen) {
   if (!direction.backward) return 1;
   if (block.kind != BlockKind::layer) return 2;
@@ -187,15 +187,15 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
   if (!w.in.adapter) return 0;
   const Block& added = w.in.adapter->blocks[block];
   const Device& device = w.machine.device;
-  const double products = 2 * to_double(added.matmul_count()) * w.tokens /
-                          (device.is_cpu ? flops_per_second(w) : device.matmul_flops(w.bytes.in_16_bits()));
+  const double matmuls = 2 * to_double(added.matmul_count()) * w.tokens /
+                         (device.is_cpu ? flops_per_second(w) : device.matmul_flops(w.bytes.in_16_bits()));
   const double between = device.is_cpu ? 0 : traffic(w, w.tokens * adapter_bytes(added));
   return norm_seconds(w, direction, block) +
-         work_of(direction, added, /*is_frozen=*/false) * (products + between) / to_double(w.mesh.tensor);
+         work_of(direction, added, /*is_frozen=*/false) * (matmuls + between) / to_double(w.mesh.tensor);
 }
 
-// Returns the time of one pass over the blocks. `gathered` and `reduced` are the bytes of a value that shard
-// ranks gather of the model, and that they reduce of the trained tensors.
+// Returns the time of one pass over the blocks. Shard ranks gather `gathered` bytes for each value of the
+// model, and reduce `reduced` bytes for each value of the trained tensors.
 MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced) {
   const double moved = ring_share(w.mesh.shard) / shard_bus(w);  // seconds per byte
   const auto shard_seconds = [&](std::size_t i) {
@@ -209,12 +209,12 @@ MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced)
     const double times = work_of(direction, block, w.in.adapter != nullptr);
     const double gradients = direction.backward && !w.in.adapter ? 1 : 0;  // of weights, included in `times`
     const BlockTime forward = block_time(w, block);
-    const double compute = (times - gradients) * forward.products + gradients * forward.weight_gradients +
+    const double compute = (times - gradients) * forward.matmuls + gradients * forward.weight_gradients +
                            quantizing_in_direction(w, block, direction) +
                            work_of(direction, block, /*is_frozen=*/false) * forward.rest +
                            (block.kind == BlockKind::layer ? adapter_seconds(w, direction, i) : 0) +
                            expanding_seconds(w, block);
-    const double tensor = tensor_seconds(w, block.kind, direction);  // needed at once: nothing hides it
+    const double tensor = tensor_seconds(w, block.kind, direction);  // not overlapped: needed immediately
     sum.compute += compute;
     sum.matmul_flops += times * matmul_flops(w, block) / to_double(w.mesh.tensor);
     sum.fp8_flops += (times - gradients) * fp8_flops(w, block);

@@ -54,7 +54,7 @@ struct Plan {
   const Finding* find(std::string_view id) const;
 };
 
-// Id of the rule that the data fills a batch. Without a single update, the rest of a plan has no meaning.
+// Id of the rule that checks that the data fills at least one batch. Otherwise there is no update to plan.
 inline constexpr const char* kFullBatch = "batch-size";
 void require_full_batch(const Plan& plan);
 
@@ -68,8 +68,7 @@ Plan make_plan(const Inputs& in);
 // better, a run that fits still does, and there is no new error.
 std::vector<Remedy> remedies_for(const Finding& finding, const Plan& plan, const Inputs& in);
 
-// Returns a message for a run for which no settings are found that fit: what it needs with every setting that
-// saves memory.
+// Returns a message for a run that fits with no settings: the memory that it needs with all savings together.
 std::string least_memory_needed(const Inputs& in);
 
 struct Fit {
@@ -77,7 +76,7 @@ struct Fit {
   Plan plan;
   std::string costs{};  // which of these change the result of training; empty: none
 
-  // Returns the rules that it breaks as the run does, whatever the search tries.
+  // Returns the ids of the rules that this plan still breaks, because no choice of the search avoids them.
   std::vector<std::string> errors() const;
 };
 

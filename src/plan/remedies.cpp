@@ -38,9 +38,9 @@ class Remedies {
   }
 
   bool none() const { return found_.empty(); }
-  // True if one of them keeps what the run trains, which LoRA in place of training all weights does not.
+  // True if a remedy was found that trains the same weights, unlike LoRA instead of full training.
   bool keeps_training() const { return std::ranges::any_of(found_, keeps_weights); }
-  // Returns the remedies, with LoRA after those that keep what is trained on the same machine.
+  // Returns the remedies. LoRA comes after those that train the same weights on the same machine.
   std::vector<Remedy> take() {
     const auto is_here = [](const Remedy& remedy) {
       return std::ranges::none_of(remedy.overrides,
@@ -194,8 +194,8 @@ std::optional<Overrides> with_split(const Remedies& remedies, const Inputs& in, 
   return std::nullopt;
 }
 
-// Offers `first` with the first savings that are then enough together, without those that turn out not to be
-// needed.
+// Offers `first` together with savings: adds them in order until they are enough, then removes those that are
+// not needed.
 bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first,
                     const std::vector<Saving>& ways, const std::string& first_reason) {
   std::vector<Saving> taken = {{first, first_reason}};

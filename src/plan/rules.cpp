@@ -59,7 +59,7 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
               fmt::format("{} ({} needs {} or more)", formula, name_of(f.run.trainer), kMinExamplesPerGpu));
   return warning(
       id, fmt::format("{}; {} needs {} or more: every microbatch gathers all parameters and reduce-scatters "
-                      "all gradients, which so little compute cannot hide, so the run can be slower than "
+                      "all gradients. So little computation cannot hide that, and the run may be slower than "
                       "BasicTrainer on one GPU",
                       formula, name_of(f.run.trainer), kMinExamplesPerGpu));
 }

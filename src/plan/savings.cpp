@@ -96,7 +96,7 @@ Overrides without_replicas(const config::RunConfig& run) {
 Saving without_fp8(const config::RunConfig& run, Saving saving) {
   if (!run.fp8) return saving;
   saving.overrides.push_back("fp8=false");
-  saving.reason += ", no products in 8 bits";
+  saving.reason += ", no matmuls in 8 bits";
   return saving;
 }
 

@@ -18,8 +18,7 @@ Inputs changed(const Inputs& in, const Overrides& overrides);
 // key that takes the remaining ranks.
 Overrides mesh_change(const config::RunConfig& run, config::Trainer trainer, const config::MeshConfig& mesh);
 
-// True if the run may have these overrides: one that is resumed from a folder must train as it did
-// (run/identity.h).
+// False if the run is resumed and one of these overrides would change its result (run/identity.h).
 bool may_change(const config::RunConfig& run, const Overrides& overrides);
 
 // A change that needs less memory.

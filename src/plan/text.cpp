@@ -42,7 +42,7 @@ std::string rate(double per_second) {
 std::string precision_text(const Plan& plan) {
   const auto& model = plan.resolved.model;
   const config::Dtype computed = config::computed_dtype(plan.resolved);
-  const std::string dtype = name_of(computed) + (plan.resolved.fp8 ? " with fp8 products" : "");
+  const std::string dtype = name_of(computed) + (plan.resolved.fp8 ? " with fp8 matmuls" : "");
   return computed == model.policy_dtype
              ? dtype
              : fmt::format("{} over {} weights", dtype, name_of(model.policy_dtype));

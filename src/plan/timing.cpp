@@ -12,8 +12,9 @@ namespace {
 using model::Block;
 using model::BlockKind;
 
-// Returns the seconds of an optimizer step, which is bound by memory: gradients are read twice (norm,
-// update), weights and optimizer state read and written, a copy of the weights in another dtype written.
+// Returns the seconds of an optimizer step, which is bound by memory bandwidth. It reads the gradients twice
+// (norm, update), reads and writes weights and optimizer state, and writes a copy of the weights in another
+// dtype, if there is one.
 double optimizer_seconds(const Workload& w) {
   const ElementBytes& p = w.bytes;
   const model::TensorTable& trained = w.in.trained();

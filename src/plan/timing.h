@@ -13,7 +13,7 @@ struct TokenThreshold {
   double beat_one_gpu = 0;  // below this, all GPUs together are slower than one alone
 };
 
-// The texts that a model of the run samples at a time.
+// Limits of one sampling: the texts that a model generates at an evaluation.
 struct Sampled {
   std::int64_t texts = 0;           // 0: the run has none
   std::int64_t tokens = 0;          // limit for each text; max_length may end it before

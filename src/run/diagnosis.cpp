@@ -96,11 +96,11 @@ std::vector<RunWarning> Diagnosis::find_memorising(const Metrics& metrics) {
   const auto gap = report::find_accuracy_gap(accuracies_, margins_, examples / updates_, now, held_out);
   if (!gap) return {};
   return {
-      {"memorises",
+      {"memorizes",
        fmt::format(
-           "the run memorises: the reward accuracy is {:.3f} in training (the last {:.0f} examples, margin "
+           "the run memorizes: the reward accuracy is {:.3f} in training (the last {:.0f} examples, margin "
            "{:+.3f}), but {:.3f} on {:.0f} held-out pairs (margin {:+.3f}), and the held-out loss no longer "
-           "falls. Try fewer epochs, a lower lr, a larger loss.beta or more data; "
+           "falls. Try fewer epochs, a lower lr, a higher loss.beta or more data; "
            "best_metric=loss/eval keeps the best checkpoint as BEST.",
            gap->training, gap->examples, gap->training_margin, gap->held_out, held_out,
            gap->held_out_margin)}};

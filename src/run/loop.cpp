@@ -93,7 +93,7 @@ class TrainingLoop {
     return train::batch_of(run_.train, data::Split::Train, run_.training.at(update));
   }
 
-  // The end of a run is always evaluated, because LATEST points to it.
+  // The end of a run is evaluated too, unless eval_every is null, because LATEST points to it.
   bool is_evaluation_due() const {
     const std::int64_t examples = run_.run_state.examples;
     const std::optional<std::int64_t>& every = run_.config.eval_every;

@@ -169,7 +169,7 @@ Marker read_marker(const fs::path& folder) {
 void verify_file(const fs::path& folder, const std::string& name, const MarkedFile& expected) {
   const fs::path file = folder / name;
   if (!has_size(file, expected.size))
-    throw UserError(fmt::format("{} is missing or not of the size in {}", file.string(), kMarker));
+    throw UserError(fmt::format("{} is missing or has another size than in {}", file.string(), kMarker));
   if (to_hex(sha256_of_file(file)) != expected.sha256)
     throw UserError(fmt::format("{} is damaged: its SHA-256 is not the one in {}", file.string(),
                                 (folder / kMarker).string()));
@@ -222,7 +222,7 @@ void require_same_groups(const checkpoint::WeightFiles& file, const checkpoint::
   const bool are_scales = wanted.name.find(".absmax.") != std::string::npos;
   if (!found || !are_scales || found->shape.size() != 2 || found->shape[0] == wanted.shape[0]) return;
   throw UserError(
-      fmt::format("{}: optimizer state of 8 bits was written by {}, and there {} now: it can be resumed with "
+      fmt::format("{}: the 8-bit optimizer state was written by {}, but there {} now; it can be resumed with "
                   "any number of shards and replicas, but only with mesh.tensor={}",
                   file.origin().string(), plural(found->shape[0], "tensor-parallel rank"),
                   wanted.shape[0] == 1 ? "is 1" : fmt::format("are {}", wanted.shape[0]), found->shape[0]));

@@ -27,8 +27,9 @@ struct Answer {
   bool is_events = false;
 };
 
-// A viewer's request to a model of a run.
 enum class Side { policy, reference };
+
+// A viewer's prompt for a model of a run.
 struct Prompt {
   std::string run;  // the run's id
   Side side = Side::policy;

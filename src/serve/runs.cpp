@@ -23,9 +23,9 @@ using report::Tail;
 using std::chrono::seconds;
 
 constexpr int kDepth = 4;               // levels below a given folder that are searched for runs
-constexpr std::size_t kMostRuns = 500;  // shown in the list, those that changed last
+constexpr std::size_t kMostRuns = 500;  // runs in the list; the most recently changed ones are kept
 constexpr std::size_t kMostFound = 10'000;
-constexpr std::uint64_t kLastMetrics = 1 << 20;  // of metrics.jsonl, read at first for the list
+constexpr std::uint64_t kLastMetrics = 1 << 20;  // bytes of metrics.jsonl that the list reads first
 constexpr seconds kScanEvery{3};                 // and at least 20 times the duration of a scan
 constexpr seconds kSilent{30 * 60};              // long, because evaluating a large model can take minutes
 
@@ -147,8 +147,8 @@ struct Runs::Watched {
   void read() {
     for (bool more = true; more;) {
       const Tail::Part part = log.next();
-      if (part.restarted) said = {};
-      for (const std::string& line : part.lines) report::add_log_line(said, line);
+      if (part.restarted) log_facts = {};
+      for (const std::string& line : part.lines) report::add_log_line(log_facts, line);
       if (!part.lines.empty() || plan.is_null()) plan = report::read_object(run.folder / "plan.json");
       more = part.more;
     }
@@ -172,7 +172,7 @@ struct Runs::Watched {
                  {"values", values},
                  {"accuracy", accuracy_in(values)},
                  {"planned_updates", planned_updates(plan)}};
-    if (!said.reason.empty()) line["reason"] = replace_invalid_utf8(said.reason.substr(0, 500));
+    if (!log_facts.reason.empty()) line["reason"] = replace_invalid_utf8(log_facts.reason.substr(0, 500));
     return line;
   }
 
@@ -182,7 +182,7 @@ struct Runs::Watched {
 
   Status status(double changed) const {
     using Said = report::LogFacts::Status;
-    switch (said.status) {
+    switch (log_facts.status) {
       case Said::finished: return Status::finished;
       case Said::stopped: return Status::stopped;
       case Said::failed: return Status::failed;
@@ -194,7 +194,7 @@ struct Runs::Watched {
 
   Run run;
   Tail log, metrics;
-  report::LogFacts said;
+  report::LogFacts log_facts;
   json plan, values = json::object();
 };
 

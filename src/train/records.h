@@ -23,8 +23,8 @@ struct Record {
   bool desirable = true;  // for an unpaired loss with one response: true if it is good
 };
 
-// Returns the comparisons of a forest's examples, which are some of the batch's, as the loss takes them. For
-// an unpaired loss there is one comparison for each response, of a pair or labelled.
+// Returns the loss's comparisons for the examples of a forest, which is a part of the batch. An unpaired loss
+// has one comparison for each response.
 std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const ExampleBatch& batch,
                                              const config::LossConfig& loss);
 

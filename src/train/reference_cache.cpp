@@ -56,9 +56,8 @@ void note_older(const fs::path& older, const fs::path& file, const Listener& lis
   std::error_code none;
   if (fs::exists(older, none) && !fs::exists(file, none))
     listener.say(
-        fmt::format("note: {} was written by an older dpo, without a checksum, so its reference scores are "
-                    "computed again; "
-                    "'dpo cache' lists and removes such files",
+        fmt::format("note: {} was written by an older version of dpo, without a checksum, so its reference "
+                    "scores are computed again; 'dpo cache' lists and removes such files",
                     older.string()));
 }
 
@@ -69,7 +68,7 @@ ScoreTable empty_table(const data::Examples& examples) {
   return ScoreTable(responses);
 }
 
-// Fills the table of one split from a file and the model.
+// Collects the scores of one split: reads those in the cache file and computes the missing ones.
 class Collector {
  public:
   Collector(const ReferenceModel& reference, const shard::Mesh& mesh, std::int64_t microbatches,
@@ -207,8 +206,9 @@ class Collector {
 
 }  // namespace
 
-// In float32 the relative error of a sum of log-probabilities is about 1e-6; in 16 bits each token's has a
-// random error of some hundredths, in 8 bits of some tenths.
+// In float32 the relative error of a sum of log-probabilities is about 1e-6, and ten times that is allowed.
+// The log-probability of a token has a random error of some hundredths in 16 bits, and of some tenths in 8
+// bits.
 double rounding_of(double score, std::int64_t tokens, at::ScalarType dtype) {
   if (dtype == at::kFloat) return 1e-5 * std::max(1.0, std::abs(score));
   return (dtype == at::kFloat8_e4m3fn ? 0.5 : 0.1) *

@@ -55,7 +55,7 @@ std::vector<at::Device> devices_of(const config::RunConfig& config, const comm::
 shard::Mesh mesh_of(const config::RunConfig& config, const comm::World& world);
 
 at::ScalarType reference_dtype(const config::RunConfig& config);
-// Returns the format of the matrices under an adapter, if they are quantized.
+// Returns the format of an adapter run's frozen matrices, if they are quantized.
 std::optional<ops::QuantizedDtype> base_dtype(const config::RunConfig& config);
 // Returns the dtype of the reference's matmuls: e4m3 with fp8.
 at::ScalarType matmul_dtype(const config::RunConfig& config);

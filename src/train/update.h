@@ -24,9 +24,9 @@ using Check = std::function<void(const UpdateResult&)>;
 // the policy's buffers. Nothing else changes.
 UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch);
 
-// Performs one update over a batch. Throws a TrainingFailure if a loss or gradient is NaN or infinite. This
-// and exceptions of `check` are thrown before anything changes. A policy that does not keep its gradients is
-// the exception: a gradient is found to be NaN after blocks have been updated, and the weights are corrupted.
+// Performs one update over a batch. Throws a TrainingFailure if a loss or gradient is NaN or infinite.
+// `check` may throw too. Both happen before anything changes, unless the policy does not keep its gradients:
+// then a NaN gradient may be found after some blocks have been updated, and the weights are corrupted.
 UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& check = {});
 
 // Throws a TrainingFailure if scores of policy and reference differ by more than the rounding of `dtype`.

@@ -242,7 +242,7 @@ class Faults(Pushes):
         self.hub.contents.clear()
         self.hub.repositories.clear()
         self.hub.faults = [("store", "/upload/", (403, {}))] * 50
-        self.assertRegex(self.refused(), r"the store of large files refused model-0000\d-of-00006.safetensors 3 times \(HTTP status 403\)")
+        self.assertRegex(self.refused(), r"the store of large files rejected model-0000\d-of-00006.safetensors 3 times \(HTTP status 403\)")
 
     def test_a_commit_without_an_answer_is_not_repeated(self):
         self.hub.uploads.lost_commits = 1
@@ -265,7 +265,7 @@ class Faults(Pushes):
 
     def test_contents_that_arrive_damaged(self):
         self.hub.uploads.damage = 1
-        self.assertRegex(self.refused(), r"does not accept model-0000\d-of-00006.safetensors as it arrived \(HTTP status 422\): the content "
+        self.assertRegex(self.refused(), r"rejects the uploaded model-0000\d-of-00006.safetensors \(HTTP status 422\): the content "
                                          "does not match its hash")
         self.assertEqual(set(self.on_the_hub()), {".gitattributes"})
         self.push()
@@ -273,7 +273,7 @@ class Faults(Pushes):
 
     def test_other_protocols(self):
         self.hub.uploads.transfer = "xet"
-        self.assertIn("accepts large files only by the protocol 'xet', and dpo knows 'basic' and 'multipart'", self.refused())
+        self.assertIn("accepts large files only with the transfer 'xet', but dpo supports only 'basic' and 'multipart'", self.refused())
 
     def test_files_in_gitignore(self):
         self.hub.uploads.ignored = {"tokenizer_config.json"}

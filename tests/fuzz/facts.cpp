@@ -17,7 +17,7 @@ bool try_device(std::string_view input) {
   for (const double figure :
        {device.memory, device.memory_bandwidth, device.bf16_flops, device.fp32_flops, device.efficiency,
         device.fp32_efficiency.value_or(1), device.link, device.network})
-    if (!std::isfinite(figure) || figure <= 0) fail("a figure that cannot be", std::to_string(figure));
+    if (!std::isfinite(figure) || figure <= 0) fail("an invalid figure was accepted", std::to_string(figure));
   return true;
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 void check_files(const std::vector<dpo::hub::HubFile>& files) {
   for (const dpo::hub::HubFile& file : files) {
-    const std::string place = (std::filesystem::path("/cache/folder") / file.path).lexically_normal();
-    if (!place.starts_with("/cache/folder/") || place.back() == '/') fail("a file outside of the folder");
+    const std::string target = (std::filesystem::path("/cache/folder") / file.path).lexically_normal();
+    if (!target.starts_with("/cache/folder/") || target.back() == '/') fail("a file outside of the folder");
     if (file.size < 0) fail("a negative size");
     if (file.hash().size() != 40 && file.hash().size() != 64) fail("a hash of another kind");
   }
@@ -24,18 +24,22 @@ void check_files(const std::vector<dpo::hub::HubFile>& files) {
 const std::string kSha1(40, 'a'), kSha256(64, 'b');
 constexpr std::int64_t kSize = 12;
 
-void check_places(const dpo::hub::UploadPlaces& found) {
-  for (const auto& [hash, place] : found.places)
-    if (place.part_size < 0 || (place.part_size > 0 && (kSize - 1) / place.part_size + 1 !=
-                                                           static_cast<std::int64_t>(place.part_urls.size())))
+void check_targets(const dpo::hub::UploadTargets& found) {
+  for (const auto& [hash, target] : found.targets)
+    if (target.part_size < 0 ||
+        (target.part_size > 0 &&
+         (kSize - 1) / target.part_size + 1 != static_cast<std::int64_t>(target.part_urls.size())))
       fail("parts that are not the whole");
 }
 
 bool is_of_an_upload(std::string_view input) {
   dpo::hub::parse_account(input);
   accepts([&] { dpo::hub::parse_new_commit(input, "input"); });
-  const bool wishes = accepts([&] { dpo::hub::parse_preupload(input, "input"); });
-  return accepts([&] { check_places(dpo::hub::parse_batch(input, {{kSha256, kSize}}, "input")); }) || wishes;
+  const bool replies = accepts([&] { dpo::hub::parse_preupload(input, "input"); });
+  return accepts([&] {
+           check_targets(dpo::hub::parse_batch(input, {{kSha256, kSize}}, "input"));
+         }) ||
+         replies;
 }
 
 bool try_input(std::string_view input) {

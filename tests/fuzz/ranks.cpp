@@ -20,7 +20,7 @@ bool try_messages(std::string_view input) {
   if (lines != lines_of_pieces) fail("pieces give different messages", lines + lines_of_pieces);
   std::string again;
   for (const Message& message : MessageReader().add(lines)) again += line_of(message);
-  if (again != lines) fail("read again, it differs", lines + again);
+  if (again != lines) fail("messages differ after being written and read again", lines + again);
   return !lines.empty();
 }
 

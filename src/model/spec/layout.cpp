@@ -103,7 +103,7 @@ BlockSize block_size(const Block& block, const Layout& layout) {
   return {shard * layout.shard_ranks, shard};
 }
 
-std::int64_t block_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t block) {
+std::int64_t nf4_group_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t block) {
   if (!tensor.split || ranks == 1) return block;
   const auto dimension = tensor.shape.begin() + *tensor.split;
   const std::int64_t inner = product(dimension + 1, tensor.shape.end());

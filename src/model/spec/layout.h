@@ -52,9 +52,9 @@ struct BlockSize {
 };
 BlockSize block_size(const Block& block, const Layout& layout);
 
-// Returns the largest block size that divides `block` and lets each tensor-parallel rank hold whole blocks of
-// a tensor that the ranks split evenly.
-std::int64_t block_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t block);
+// Returns the largest number of elements per nf4 scale that divides `elements` and lets each tensor-parallel
+// rank hold whole groups of a tensor that the ranks split evenly.
+std::int64_t nf4_group_on_ranks(const TensorInfo& tensor, std::int64_t ranks, std::int64_t elements);
 
 // Consecutive elements of a tensor in a rank's shard of a block's flat buffer.
 struct Piece {

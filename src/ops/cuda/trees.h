@@ -44,8 +44,8 @@ struct TreeGradients {
   float* delta = nullptr;  // [heads, tokens], written: dot products of outputs and their gradients
 };
 
-// True if the GPU has code of these kernels for 8.0 or newer. A build for Turing alone also runs on newer
-// GPUs, but without the instructions that the kernels need.
+// True if the current GPU runs these kernels as compiled for compute capability 8.0 or newer. A build for
+// Turing alone also runs on newer GPUs, but without the instructions that the kernels need.
 bool has_tree_code();
 // True if there are kernels for heads of this size.
 bool attends_trees(std::int64_t head_dim);
@@ -53,7 +53,7 @@ bool attends_trees(std::int64_t head_dim);
 // the fastest for long sequences too.
 bool attends_in_groups(std::int64_t head_dim);
 void attend_trees(const TreeAttention& attention, Stream stream);
-// Each gradient is summed by one thread in a fixed order, so it has the same bits every time.
+// Each element of a gradient is summed by one block in a fixed order, so it has the same bits every time.
 void attend_trees_backward(const TreeAttention& attention, const TreeGradients& gradients, Stream stream);
 
 }  // namespace dpo::cuda

@@ -154,8 +154,8 @@ TEST_F(Chats, LoseNoTurnOfAnUnknownRole) {
       tokenize(prompt, responses);
       FAIL() << why;
     } catch (const ChatError& error) {
-      EXPECT_EQ(error.what(), "the chat template writes nothing of message " + why +
-                                  "; expected a role that it knows there, such as user or assistant");
+      EXPECT_EQ(error.what(), "the chat template leaves out message " + why +
+                                  "; expected a role that the template supports, such as user or assistant");
       EXPECT_EQ(error.response, response);
     }
   };
@@ -210,7 +210,7 @@ TEST_F(Chats, WhoseContentTheTemplateDoesNotReadAreRefused) {
       "{{ eos_token }}{%- endfor -%}{%- if messages | length > 2 %}{{ raise_exception('long') }}{% endif -%}"
       "{%- if add_generation_prompt %}<assistant>{% endif -%}");
   EXPECT_EQ(problem(parts), "<user>pq$<assistant> > a$");
-  EXPECT_NE(problem(parts, call).find("refuses this conversation"), std::string::npos);
+  EXPECT_NE(problem(parts, call).find("rejects this conversation"), std::string::npos);
   // A template that accepts lists but finds no text in them writes nothing of them.
   set_template(
       "{%- for m in messages -%}<{{ m.role }}>{{ m.content if m.content is string else '' }}{{ eos_token }}"
@@ -328,7 +328,7 @@ TEST_F(Chats, OfAFileBecomeExamples) {
   config_.datasets = {
       write("refused.jsonl", row("user", "a") + row("forbidden", "c") + row("user", "d")).string()};
   EXPECT_NE(
-      problem_of([&] { load(); }).find("refused.jsonl:2: the chat template refuses this conversation: "),
+      problem_of([&] { load(); }).find("refused.jsonl:2: the chat template rejects this conversation: "),
       std::string::npos);
   EXPECT_NE(problem_of([&] { load(); }).find("no such role"), std::string::npos);
   config_.data.on_error = config::BadRowPolicy::skip;

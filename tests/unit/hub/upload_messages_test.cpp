@@ -19,8 +19,8 @@ std::string batch_of(const std::string& rest) {
   return R"({"transfer": "multipart", "objects": [{"oid": ")" + kSum + R"(", "size": 10)" + rest + "}]}";
 }
 
-UploadPlace place_in(const std::string& rest) {
-  return parse_batch(batch_of(rest), {{kSum, 10}}, "here").places.at(kSum);
+UploadTarget target_in(const std::string& rest) {
+  return parse_batch(batch_of(rest), {{kSum, 10}}, "here").targets.at(kSum);
 }
 
 TEST(Preupload, AnnouncesFilesWithTheirFirstBytes) {
@@ -31,16 +31,16 @@ TEST(Preupload, AnnouncesFilesWithTheirFirstBytes) {
 }
 
 TEST(Preupload, SaysWhereTheHubWantsThem) {
-  const auto wishes = parse_preupload(
+  const auto replies = parse_preupload(
       R"({"files": [{"path": "a", "uploadMode": "lfs", "shouldIgnore": false, "oid": "x"},
                     {"path": "b", "uploadMode": "regular", "shouldIgnore": true, "oid": null}]})",
       "here");
-  EXPECT_TRUE(wishes.at("a").large);
-  EXPECT_FALSE(wishes.at("a").ignored);
-  EXPECT_EQ(wishes.at("a").hash, "x");
-  EXPECT_FALSE(wishes.at("b").large);
-  EXPECT_TRUE(wishes.at("b").ignored);
-  EXPECT_EQ(wishes.at("b").hash, "");
+  EXPECT_TRUE(replies.at("a").large);
+  EXPECT_FALSE(replies.at("a").ignored);
+  EXPECT_EQ(replies.at("a").hash, "x");
+  EXPECT_FALSE(replies.at("b").large);
+  EXPECT_TRUE(replies.at("b").ignored);
+  EXPECT_EQ(replies.at("b").hash, "");
   for (const char* text : {"", "[]", "{}", R"({"files": 1})", R"({"files": [1]})",
                            R"({"files": [{"path": "a", "uploadMode": "other"}]})"})
     EXPECT_THROW(parse_preupload(text, "here"), UserError) << text;
@@ -54,9 +54,9 @@ TEST(Batch, AsksForTheProtocolsThatDpoKnows) {
 }
 
 TEST(Batch, DescribesUploads) {
-  EXPECT_TRUE(place_in("").present);
-  EXPECT_EQ(place_in(R"(, "error": {"code": 422, "message": "no"})").error, "no");
-  const UploadPlace whole = place_in(
+  EXPECT_TRUE(target_in("").present);
+  EXPECT_EQ(target_in(R"(, "error": {"code": 422, "message": "no"})").error, "no");
+  const UploadTarget whole = target_in(
       R"(, "actions": {"upload": {"href": "http://s/1", "header": {"X-A": "b"}},
                        "verify": {"href": "http://h/v", "header": {"X-C": "d"}}})");
   EXPECT_FALSE(whole.present);
@@ -69,24 +69,24 @@ TEST(Batch, DescribesUploads) {
 
 TEST(Batch, DescribesPartsInTheOrderOfTheirNumbers) {
   for (const char* size : {"\"4\"", "4"}) {
-    const UploadPlace place = place_in(
+    const UploadTarget target = target_in(
         R"(, "actions": {"upload": {"href": "http://h/done", "header": {"10": "http://s/c", "2": "http://s/b",
                          "01": "http://s/a", "chunk_size": )" +
         std::string(size) + "}}}");
-    EXPECT_EQ(place.part_size, 4);
-    EXPECT_EQ(place.part_urls, (std::vector<std::string>{"http://s/a", "http://s/b", "http://s/c"}));
-    EXPECT_TRUE(place.headers.empty());
+    EXPECT_EQ(target.part_size, 4);
+    EXPECT_EQ(target.part_urls, (std::vector<std::string>{"http://s/a", "http://s/b", "http://s/c"}));
+    EXPECT_TRUE(target.headers.empty());
   }
 }
 
 TEST(Batch, RejectsPartsThatAreNotTheWhole) {
   for (const char* header : {R"({"chunk_size": "4", "1": "http://s/a"})", R"({"chunk_size": "0"})",
                              R"({"chunk_size": "x", "1": "http://s/a"})", R"({"chunk_size": "-4"})"})
-    EXPECT_THROW(place_in(R"(, "actions": {"upload": {"href": "http://h/done", "header": )" +
-                          std::string(header) + "}}"),
+    EXPECT_THROW(target_in(R"(, "actions": {"upload": {"href": "http://h/done", "header": )" +
+                           std::string(header) + "}}"),
                  UserError)
         << header;
-  EXPECT_THROW(place_in(R"(, "actions": {"upload": {}})"), UserError);
+  EXPECT_THROW(target_in(R"(, "actions": {"upload": {}})"), UserError);
   EXPECT_THROW(parse_batch("<html>", {}, "here"), UserError);
 }
 

@@ -213,7 +213,7 @@ TEST(Layout, BlocksOfRanksAreWholeBlocks) {
           for (const Range& range : local.ranges)
             expected = std::gcd(std::gcd(expected, range.from), range.count);
         }
-        EXPECT_EQ(block_on_ranks(block.tensors[i], tensor_ranks, 64), expected) << block.tensors[i].name;
+        EXPECT_EQ(nf4_group_on_ranks(block.tensors[i], tensor_ranks, 64), expected) << block.tensors[i].name;
         found.insert(expected);
       }
   });

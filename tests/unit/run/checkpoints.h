@@ -135,8 +135,8 @@ class Checkpoints : public testing::Test {
     return rank;
   }
 
-  // Returns such a rank with wrong numbers in all parts that other ranks write, so that the bytes show which
-  // rank wrote.
+  // Returns trained(), but with wrong numbers in all parts that other ranks write, so that a checkpoint shows
+  // which rank wrote each part.
   Rank writing(const std::string& model, const RankPart& part) const {
     Rank rank = trained(model, part);
     for (const auto& flats : rank.arrays())

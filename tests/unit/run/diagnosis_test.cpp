@@ -121,14 +121,14 @@ std::string warnings_of(const Memory& run) {
 
 TEST(Diagnosis, MemorisingIsReportedOnce) {
   EXPECT_EQ(warnings_of({}),
-            "the run memorises: the reward accuracy is 1.000 in training (the last 128 examples, margin "
+            "the run memorizes: the reward accuracy is 1.000 in training (the last 128 examples, margin "
             "+0.900), but "
             "0.630 on 256 held-out pairs (margin +0.250), and the held-out loss no longer falls. Try fewer "
             "epochs, a "
-            "lower lr, a larger loss.beta or more data; best_metric=loss/eval keeps the best checkpoint as "
+            "lower lr, a higher loss.beta or more data; best_metric=loss/eval keeps the best checkpoint as "
             "BEST.\n");
-  EXPECT_NE(warnings_of({.losses = {0.63, 0.7, 0.8}}).find("memorises"), std::string::npos);
-  EXPECT_NE(warnings_of({.held_out = 32}).find("memorises"), std::string::npos);
+  EXPECT_NE(warnings_of({.losses = {0.63, 0.7, 0.8}}).find("memorizes"), std::string::npos);
+  EXPECT_NE(warnings_of({.held_out = 32}).find("memorizes"), std::string::npos);
 }
 
 TEST(Diagnosis, WhatIsNotMemorising) {
@@ -141,7 +141,7 @@ TEST(Diagnosis, WhatIsNotMemorising) {
       {.later = 0.63, .held_out_accuracy = 1},     // the opposite case
   };
   for (std::size_t i = 0; i < harmless.size(); ++i)
-    EXPECT_EQ(warnings_of(harmless[i]).find("memorises"), std::string::npos) << i;
+    EXPECT_EQ(warnings_of(harmless[i]).find("memorizes"), std::string::npos) << i;
 }
 
 TEST(Diagnosis, SftHasNoPairs) {
