@@ -23,6 +23,7 @@
 #include "base/user_path.h"
 #include "commands/help.h"
 #include "config/key_hints.h"
+#include "config/schema.h"
 #include "config/text.h"
 #include "config/value_hints.h"
 
@@ -287,7 +288,7 @@ void print_error(const std::string& message) {
 }
 
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help) {
-  takes_one_of(command.add_option("--dtype", dtype, help), {"float32", "bfloat16", "float16"});
+  takes_one_of(command.add_option("--dtype", dtype, help), config::find_field("model.policy_dtype")->choices);
 }
 
 }  // namespace dpo::commands

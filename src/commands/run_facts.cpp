@@ -1,7 +1,6 @@
 #include "commands/run_facts.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,32 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// Returns true for keys that affect neither weights nor evaluation, or are specific to this machine.
-bool is_left_out(const std::string& key) {
-  constexpr std::array<std::string_view, 18> kKeys = {"exp_name",
-                                                      "debug",
-                                                      "fsdp_port",
-                                                      "local_dirs",
-                                                      "local_run_dir",
-                                                      "sample_during_eval",
-                                                      "n_eval_model_samples",
-                                                      "rank_timeout_secs",
-                                                      "save_every",
-                                                      "minimum_log_interval_secs",
-                                                      "tensorboard",
-                                                      "resume",
-                                                      "overwrite",
-                                                      "keep_last",
-                                                      "best_metric",
-                                                      "reference",
-                                                      "loss.name",
-                                                      "activation_checkpointing"};
-  constexpr std::array<std::string_view, 6> kSections = {"wandb.",   "mlflow.", "trackio.",
-                                                         "swanlab.", "plan.",   "dataset_paths."};
-  return std::ranges::find(kKeys, key) != kKeys.end() ||
-         std::ranges::any_of(kSections, [&](std::string_view section) { return key.starts_with(section); });
-}
 
 json value_of(const json& tree, const std::string& key) {
   std::string pointer = "/" + key;
@@ -121,9 +94,11 @@ Settings changed_keys(const config::Resolved& resolved, const HubNames& names) {
   const json usual = json::parse(config::to_json(config::compose(defaults)));
   const json used = json::parse(config::to_json(resolved));
   Settings changed;
-  for (const std::string& key : config::all_keys())
-    if (const json value = value_of(used, key); !is_left_out(key) && value != value_of(usual, key))
-      changed.emplace_back(key, override_value(value, names));
+  for (const config::Field& field : config::schema()) {
+    if (field.effect == config::Effect::local) continue;
+    if (const json value = value_of(used, field.key); value != value_of(usual, field.key))
+      changed.emplace_back(field.key, override_value(value, names));
+  }
   return changed;
 }
 
@@ -216,7 +191,7 @@ report::CardRun read_keys(const fs::path& run, const KeyFacts& given) {
   facts.base =
       facts.base_model.empty() ? without_folders(config.model.name_or_path, names) : facts.base_model;
   if (config.model.archive) facts.weights = without_folders(*config.model.archive, names);
-  if (config.best_metric) facts.chosen_by = *config.best_metric;
+  if (config.best_metric) facts.chosen_by = name_of(*config.best_metric);
   add_data(config, names, facts);
   const Settings changed = changed_keys(resolved, names);
   facts.settings = settings_of(config, changed, facts.examples, facts.updates, names);

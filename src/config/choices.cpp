@@ -122,6 +122,16 @@ std::string name_of(Accumulation accumulation) {
   return "";
 }
 
+std::string name_of(BestMetric metric) {
+  switch (metric) {
+    case BestMetric::loss: return "loss/eval";
+    case BestMetric::accuracies: return "rewards_eval/accuracies";
+    case BestMetric::margins: return "rewards_eval/margins";
+    case BestMetric::chosen: return "rewards_eval/chosen";
+  }
+  return "";
+}
+
 std::string name_of(Divergence divergence) {
   switch (divergence) {
     case Divergence::reverse_kl: return "reverse_kl";

@@ -54,6 +54,9 @@ enum class Sampling { automatic, whole, none };
 // (no_sync).
 enum class Accumulation { sharded, whole };
 
+// The metric of evaluations by which the best checkpoint is chosen.
+enum class BestMetric { loss, accuracies, margins, chosen };
+
 // Divergence between policy and reference.
 enum class Divergence { reverse_kl, forward_kl, js };
 
@@ -98,6 +101,7 @@ std::string name_of(Dtype dtype);
 std::string name_of(ReferenceScoring scoring);
 std::string name_of(Sampling sampling);
 std::string name_of(Accumulation accumulation);
+std::string name_of(BestMetric metric);
 std::string name_of(Divergence divergence);
 std::string name_of(BadRowPolicy policy);
 std::string name_of(BadExamplePolicy policy);

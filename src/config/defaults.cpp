@@ -14,10 +14,7 @@ bool is_given(const Node& value) {
 
 bool is_changed(const Resolved& resolved, std::string_view key) {
   const Field* const field = find_field(key);
-  if (!field || !is_given(resolved, key)) return false;
-  RunConfig defaults;
-  field->read(default_of(*field), defaults);
-  return !equal_values(field->write(resolved.values), field->write(defaults));
+  return field && is_given(resolved, key) && !has_default(resolved.values, *field);
 }
 
 void set_default(Resolved& resolved, const std::string& key, const Node& value, const std::string& reason) {

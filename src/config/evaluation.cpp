@@ -12,10 +12,7 @@ namespace {
 
 // Returns "" for the default, which the user did not request.
 std::string wish_of(const RunConfig& run) {
-  const Field& field = *find_field("n_eval_examples");
-  RunConfig defaults;
-  field.read(default_of(field), defaults);
-  if (run.n_eval_examples == defaults.n_eval_examples) return "";
+  if (has_default(run, *find_field("n_eval_examples"))) return "";
   return fmt::format(", fewer than n_eval_examples={}", run.n_eval_examples);
 }
 

@@ -21,6 +21,7 @@ namespace dpo::config {
 // key of a resumed run.
 enum class Effect {
   none,      // same weights, up to the order of sums
+  local,     // same weights; only of interest on this machine or in this run's folder: model cards omit it
   result,    // another value gives other weights
   indirect,  // affects them only through other parts of the identity: data, tokenizer, weights, updates
 };

@@ -128,9 +128,7 @@ void check_adapter(const Node& tree, const RunConfig& config, Texts& problems) {
   for (const Field& field : schema()) {
     const Node* const node = find_node(tree, split_path(field.key));
     if (!field.key.starts_with("adapter.") || !node || node->kind == Kind::Broken) continue;
-    RunConfig defaults;
-    field.read(default_of(field), defaults);
-    if (equal_values(field.write(config), field.write(defaults))) continue;
+    if (has_default(config, field)) continue;
     problems.push_back(fmt::format("{} applies only to adapter=lora; the adapter is none ({})", field.key,
                                    node->origin.phrase()));
   }

@@ -161,7 +161,7 @@ struct RunConfig {
   std::optional<std::string> resume;
   bool overwrite = false;
   std::optional<std::int64_t> keep_last;
-  std::optional<std::string> best_metric;
+  std::optional<BestMetric> best_metric;
   ReferenceScoring reference = ReferenceScoring::automatic;
   ModelConfig model;
   LossConfig loss;

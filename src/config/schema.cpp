@@ -38,34 +38,34 @@ std::vector<Field> run_fields() {
             "Random seed; the data order has its own, data_seed."),
       field("data_seed", &R::data_seed, Effect::result, "0", between(0, kLargestNumpySeed),
             "Random seed of the data order. direct-preference-optimization always uses 0."),
-      field("exp_name", &R::exp_name, Effect::none, "???", run_name(),
+      field("exp_name", &R::exp_name, Effect::local, "???", run_name(),
             "Name of the experiment: part of the run folder's name."),
       field("batch_size", &R::batch_size, Effect::result, "4", count_from(1),
             "Examples per update across all GPUs. Each GPU works on batch_size / "
             "(gradient_accumulation_steps * GPUs) at a time."),
       field("eval_batch_size", &R::eval_batch_size, Effect::none, "16", count_from(1),
             "Batch size of evaluation and sampling."),
-      field("debug", &R::debug, Effect::none, "false", yes_or_no(),
+      field("debug", &R::debug, Effect::local, "false", yes_or_no(),
             "For trying things out: no checkpoints are saved."),
-      field("fsdp_port", &R::fsdp_port, Effect::none, "null", between(1, 65535),
+      field("fsdp_port", &R::fsdp_port, Effect::local, "null", between(1, 65535),
             "Port on which the processes of a sharded run connect; null: a free one."),
       field("datasets", &R::datasets, Effect::result, "[hh]",
             paths("a list of one or more data sets such as [hh] or [hh, my.jsonl]"),
             "Data sets to train on, mixed together: hh, shp, se, or your own files, folders and Hugging Face "
             "names (docs/data.md)."),
-      field("local_dirs", &R::local_dirs, Effect::none, "[/scr-ssd, /scr, .cache]",
+      field("local_dirs", &R::local_dirs, Effect::local, "[/scr-ssd, /scr, .cache]",
             paths("a list of one or more folders"),
             "Runs and caches go into the first of these folders that exists; if none does, the last is "
             "created."),
-      field("local_run_dir", &R::local_run_dir, Effect::none, "null", path("a folder"),
+      field("local_run_dir", &R::local_run_dir, Effect::local, "null", path("a folder"),
             "The run folder; null: LOCAL_DIR/USER/EXP_NAME_TIME."),
-      field("sample_during_eval", &R::sample_during_eval, Effect::none, "auto",
+      field("sample_during_eval", &R::sample_during_eval, Effect::local, "auto",
             one_of(all_choices<Sampling>()),
             "Generate text after the first update and at every later evaluation. auto: up to 4 texts of up "
             "to 64 "
             "tokens, in at most 5 % of the run's time; true: n_eval_model_samples texts of up to max_length "
             "tokens, however long that takes. Giving n_eval_model_samples means true."),
-      field("n_eval_model_samples", &R::n_eval_model_samples, Effect::none, "16", count_from(1),
+      field("n_eval_model_samples", &R::n_eval_model_samples, Effect::local, "16", count_from(1),
             "Samples to generate per evaluation, with sample_during_eval=true."),
       field("do_first_eval", &R::do_first_eval, Effect::none, "true", yes_or_no(),
             "Evaluate once before the first update, unless eval_every is null."),
@@ -105,7 +105,7 @@ std::vector<Field> run_fields() {
       field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, Effect::result, "float32",
             one_of<Dtype>({Dtype::float32, Dtype::bfloat16}),
             "Dtype in which gradients are summed over ranks."),
-      field("rank_timeout_secs", &R::rank_timeout_secs, Effect::none, "60", between(1, 86400),
+      field("rank_timeout_secs", &R::rank_timeout_secs, Effect::local, "60", between(1, 86400),
             "Seconds without a heartbeat after which a process counts as failed and the run ends. A process "
             "that "
             "makes no progress ends it after 30 times as long (docs/distributed.md)."),
@@ -137,7 +137,7 @@ std::vector<Field> run_fields() {
       field(
           "lr_schedule", &R::lr_schedule, Effect::result, "constant", one_of(all_choices<Schedule>()),
           "Learning rate after warm-up: constant, or decaying to 0 at the end of the run (linear, cosine)."),
-      field("activation_checkpointing", &R::activation_checkpointing, Effect::none, "false",
+      field("activation_checkpointing", &R::activation_checkpointing, Effect::local, "false",
             recomputed_layers(),
             "Recompute the activations of all layers (true), of a number of layers, or of as few as the plan "
             "finds necessary (auto) in the backward pass. For all layers, this takes about a third more "
@@ -150,26 +150,25 @@ std::vector<Field> run_fields() {
       field("eval_every", &R::eval_every, Effect::none, "20_000", count_from(1),
             "Examples between evaluations (rounded down to a multiple of batch_size); null: no evaluation, "
             "and no evaluation data is read."),
-      field("save_every", &R::save_every, Effect::none, "null", count_from(1),
+      field("save_every", &R::save_every, Effect::local, "null", count_from(1),
             "Examples between checkpoints (rounded down to a multiple of batch_size); null: save at every "
             "evaluation but the first. A run also saves at its end."),
-      field("minimum_log_interval_secs", &R::minimum_log_interval_secs, Effect::none, "1.0", not_below(0),
+      field("minimum_log_interval_secs", &R::minimum_log_interval_secs, Effect::local, "1.0", not_below(0),
             "Minimum seconds between two logged updates."),
-      field("tensorboard", &R::tensorboard, Effect::none, "true", yes_or_no(),
+      field("tensorboard", &R::tensorboard, Effect::local, "true", yes_or_no(),
             "Write the run to RUN/tensorboard, for 'tensorboard --logdir RUN' (docs/tracking.md)."),
-      field("resume", &R::resume, Effect::none, "null", path("a run folder, a checkpoint folder, or auto"),
+      field("resume", &R::resume, Effect::local, "null", path("a run folder, a checkpoint folder, or auto"),
             "Resume a run from its newest checkpoint, or from the given checkpoint, bit for bit; auto: the "
             "newest run of this exp_name that has a checkpoint, or a new run if there is none."),
-      field("overwrite", &R::overwrite, Effect::none, "false", yes_or_no(),
+      field("overwrite", &R::overwrite, Effect::local, "false", yes_or_no(),
             "Start a new run in a local_run_dir that already contains one; the old one is renamed to "
             "local_run_dir.old-1, and so on."),
-      field("keep_last", &R::keep_last, Effect::none, "null", count_from(1),
+      field("keep_last", &R::keep_last, Effect::local, "null", count_from(1),
             "Keep only this many of the newest checkpoints, and the best; null: all."),
-      field("best_metric", &R::best_metric, Effect::none, "null",
-            one_of({"loss/eval", "rewards_eval/accuracies", "rewards_eval/margins", "rewards_eval/chosen"}),
+      field("best_metric", &R::best_metric, Effect::local, "null", one_of(all_choices<BestMetric>()),
             "Point BEST at the checkpoint with the lowest loss/eval, or with the highest value of one of the "
             "other metrics. If save_every is set, it must be a multiple of eval_every."),
-      field("reference", &R::reference, Effect::none, "auto", one_of(all_choices<ReferenceScoring>()),
+      field("reference", &R::reference, Effect::local, "auto", one_of(all_choices<ReferenceScoring>()),
             "Reference log-probabilities: computed at every update (live), once before training (cached), or "
             "cached if the run has several epochs or would not fit otherwise, else live (auto)."),
   };
@@ -275,34 +274,34 @@ std::vector<Field> other_fields() {
   using W = WandbConfig;
   using P = PlanConfig;
   return {
-      field("wandb.enabled", &RunConfig::wandb, &W::enabled, Effect::none, "true", yes_or_no(),
+      field("wandb.enabled", &RunConfig::wandb, &W::enabled, Effect::local, "true", yes_or_no(),
             "Send the run to Weights & Biases while it trains, with the package wandb of python3 "
             "(docs/tracking.md). Without a login it becomes an offline run in RUN/wandb, which 'wandb sync' "
             "uploads."),
-      field("wandb.entity", &RunConfig::wandb, &W::entity, Effect::none, "null", text("a user or team"),
+      field("wandb.entity", &RunConfig::wandb, &W::entity, Effect::local, "null", text("a user or team"),
             "User or team at Weights & Biases; null: the default of whoever is logged in."),
-      field("wandb.project", &RunConfig::wandb, &W::project, Effect::none, "direct-preference-optimization",
+      field("wandb.project", &RunConfig::wandb, &W::project, Effect::local, "direct-preference-optimization",
             text("a project name"), "Project at Weights & Biases, trackio and SwanLab."),
       field(
-          "mlflow.tracking_uri", &RunConfig::mlflow, &MlflowConfig::tracking_uri, Effect::none, "null",
+          "mlflow.tracking_uri", &RunConfig::mlflow, &MlflowConfig::tracking_uri, Effect::local, "null",
           text("the address of an MLflow server, http://HOST:PORT, or a database, sqlite:///FILE"),
           "Send the run there while it trains, with the package mlflow of python3 (docs/tracking.md); null: "
           "to the address in the environment variable MLFLOW_TRACKING_URI, or nowhere if it is not set."),
-      field("mlflow.experiment", &RunConfig::mlflow, &MlflowConfig::experiment, Effect::none, "null",
+      field("mlflow.experiment", &RunConfig::mlflow, &MlflowConfig::experiment, Effect::local, "null",
             text("the name of an experiment"),
             "Experiment at the MLflow server; null: that in MLFLOW_EXPERIMENT_NAME, else "
             "direct-preference-optimization."),
-      field("trackio.enabled", &RunConfig::trackio, &PackageConfig::enabled, Effect::none, "false",
+      field("trackio.enabled", &RunConfig::trackio, &PackageConfig::enabled, Effect::local, "false",
             yes_or_no(),
             "Send the run to trackio while it trains, with the package trackio of python3 "
             "(docs/tracking.md)."),
-      field("swanlab.enabled", &RunConfig::swanlab, &PackageConfig::enabled, Effect::none, "false",
+      field("swanlab.enabled", &RunConfig::swanlab, &PackageConfig::enabled, Effect::local, "false",
             yes_or_no(),
             "Send the run to SwanLab while it trains, with the package swanlab of python3 "
             "(docs/tracking.md)."),
-      field("plan.strict", &RunConfig::plan, &P::strict, Effect::none, "false", yes_or_no(),
+      field("plan.strict", &RunConfig::plan, &P::strict, Effect::local, "false", yes_or_no(),
             "Treat the plan's warnings as errors."),
-      field("plan.lengths", &RunConfig::plan, &P::lengths, Effect::none, "null",
+      field("plan.lengths", &RunConfig::plan, &P::lengths, Effect::local, "null",
             path("a name in configs/lengths or a file"),
             "Length statistics to plan with; null: counted from the data where it is on this machine, else "
             "the shipped ones."),
@@ -335,9 +334,12 @@ std::vector<std::string> all_keys() {
 }
 
 const std::vector<std::string>& sections() {
-  static const std::vector<std::string> names = {"model", "loss",          "adapter", "mesh",
-                                                 "wandb", "mlflow",        "trackio", "swanlab",
-                                                 "plan",  "dataset_paths", "data"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = groups();
+    all.insert(all.end(),
+               {"mesh", "wandb", "mlflow", "trackio", "swanlab", "plan", "dataset_paths", "data"});
+    return all;
+  }();
   return names;
 }
 
@@ -357,6 +359,12 @@ bool is_group(std::string_view name) {
 Node default_of(const Field& field) {
   Node document = read_default_yaml(fmt::format("{}: {}", field.key, field.default_text));
   return std::move(document.children.front());
+}
+
+bool has_default(const RunConfig& config, const Field& field) {
+  RunConfig defaults;
+  field.read(default_of(field), defaults);
+  return equal_values(field.write(config), field.write(defaults));
 }
 
 }  // namespace dpo::config

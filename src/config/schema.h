@@ -26,4 +26,7 @@ bool is_group(std::string_view name);
 
 Node default_of(const Field& field);
 
+// True if `config` has the key's default.
+bool has_default(const RunConfig& config, const Field& field);
+
 }  // namespace dpo::config

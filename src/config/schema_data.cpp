@@ -11,12 +11,12 @@ std::vector<Field> data_fields() {
   const Check<std::string> dataset = path("a data set");
   const Check<BadExamplePolicy> policy = one_of(all_choices<BadExamplePolicy>());
   return {
-      field("dataset_paths.hh", kPaths, &DatasetPaths::hh, Effect::indirect, "null", folder,
+      field("dataset_paths.hh", kPaths, &DatasetPaths::hh, Effect::local, "null", folder,
             "Folder with the files of Anthropic/hh-rlhf; null: the Hugging Face cache."),
-      field("dataset_paths.shp", kPaths, &DatasetPaths::shp, Effect::indirect, "null", folder,
+      field("dataset_paths.shp", kPaths, &DatasetPaths::shp, Effect::local, "null", folder,
             "Folder with the files of stanfordnlp/SHP; null: the Hugging Face cache."),
       field(
-          "dataset_paths.se", kPaths, &DatasetPaths::se, Effect::indirect, "null", folder,
+          "dataset_paths.se", kPaths, &DatasetPaths::se, Effect::local, "null", folder,
           "Folder with the files of HuggingFaceH4/stack-exchange-preferences; null: the Hugging Face cache."),
       field(
           "data.columns", kData, &D::columns, Effect::indirect, "{}",

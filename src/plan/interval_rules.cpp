@@ -64,26 +64,27 @@ std::optional<Finding> best_metric(const Facts& f) {
     Finding finding =
         error(id, fmt::format("best_metric={} is an evaluation metric, but eval_every=null turns "
                               "evaluation off",
-                              *f.run.best_metric));
+                              name_of(*f.run.best_metric)));
     finding.remedies.push_back({{"best_metric=null"}, "no best checkpoint"});
     return finding;
   }
   const Lengths& known = f.w.in.lengths;
+  using config::BestMetric;
   const bool needs_pairs =
-      *f.run.best_metric == "rewards_eval/accuracies" || *f.run.best_metric == "rewards_eval/margins";
+      f.run.best_metric == BestMetric::accuracies || f.run.best_metric == BestMetric::margins;
   if (needs_pairs && known.test_labels > 0 && known.test_pairs == 0) {
     Finding finding =
         error(id, fmt::format("best_metric={} compares pairs, but the test split has labelled responses only",
-                              *f.run.best_metric));
+                              name_of(*f.run.best_metric)));
     finding.remedies.push_back({{"best_metric=loss/eval"}, "the lowest loss"});
     return finding;
   }
   if (*saved % *evaluated == 0)
-    return ok(id, fmt::format("keeps the best checkpoint by {}", *f.run.best_metric));
+    return ok(id, fmt::format("keeps the best checkpoint by {}", name_of(*f.run.best_metric)));
   Finding finding =
       error(id, fmt::format("best_metric={} needs an evaluation of every checkpoint: save_every={} must be a "
                             "multiple of eval_every={}",
-                            *f.run.best_metric, *saved, *evaluated));
+                            name_of(*f.run.best_metric), *saved, *evaluated));
   finding.remedies.push_back({{fmt::format("save_every={}", nearest_multiples(*saved, *evaluated).above)},
                               "every checkpoint is evaluated"});
   return finding;

@@ -38,7 +38,7 @@ std::string set_of(std::span<const train::ExampleBatch> evaluation) {
 void begin_comparison(RunState& run_state, const config::RunConfig& config,
                       std::span<const train::ExampleBatch> evaluation, const train::Listener& listener) {
   if (!config.best_metric) return;
-  const Comparison now{*config.best_metric, set_of(evaluation)};
+  const Comparison now{name_of(*config.best_metric), set_of(evaluation)};
   if (run_state.comparison == now) return;
   if (run_state.best) {
     const std::string step =
@@ -55,8 +55,8 @@ void begin_comparison(RunState& run_state, const config::RunConfig& config,
 
 bool is_new_best(RunState& run_state, const Metrics& metrics, const config::RunConfig& config) {
   if (!config.best_metric) return false;
-  const double value = value_of(metrics, *config.best_metric);
-  const bool lower = config.best_metric->starts_with("loss");
+  const double value = value_of(metrics, name_of(*config.best_metric));
+  const bool lower = config.best_metric == config::BestMetric::loss;
   const std::optional<double>& best = run_state.best;
   if (std::isnan(value) || (best && (lower ? value >= *best : value <= *best))) return false;
   run_state.best = value;

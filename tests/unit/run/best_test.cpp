@@ -29,7 +29,7 @@ TEST(Best, IsOfExamplesInAnyOrderAndBatches) {
 
 class Resumed : public testing::Test {
  protected:
-  Resumed() { config_.best_metric = "loss/eval"; }
+  Resumed() { config_.best_metric = config::BestMetric::loss; }
 
   // Returns the notes for the user.
   std::string begin(const std::vector<train::ExampleBatch>& evaluation) {
@@ -67,7 +67,7 @@ TEST_F(Resumed, ComparesOnlyEqualSets) {
 TEST_F(Resumed, ComparesOnlyOneMetric) {
   begin(first_);
   EXPECT_TRUE(evaluate(8, 0.5));
-  config_.best_metric = "rewards_eval/accuracies";
+  config_.best_metric = config::BestMetric::accuracies;
   EXPECT_NE(begin(first_), "");
   EXPECT_TRUE(evaluate(16, 0.7));
   EXPECT_FALSE(evaluate(24, 0.8)) << "the higher the better";
