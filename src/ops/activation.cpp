@@ -8,6 +8,8 @@
 #include <ATen/ops/silu.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/fused_layers.h"
+
 namespace dpo::ops {
 namespace {
 

@@ -2,11 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "ops/fused_layers.h"
+#include "ops/activation_type.h"
 
 namespace dpo::ops {
-
-using fused::Activation;
 
 at::Tensor activate(const at::Tensor& x, Activation activation);
 

@@ -228,11 +228,11 @@ bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums) {
 bool dequantize(at::Tensor& into, const QuantizedMatrix& matrix) {
   const auto type = type_of(into);
   if (!type || !into.is_cuda() || !into.is_contiguous() || into.dim() != 2) return false;
-  const cuda::QuantizedMatrix quantized{.codes = matrix.codes.const_data_ptr<std::uint8_t>(),
-                                        .rows = into.size(0),
-                                        .columns = into.size(1),
-                                        .out = into.mutable_data_ptr(),
-                                        .type = *type};
+  const cuda::Dequantize quantized{.codes = matrix.codes.const_data_ptr<std::uint8_t>(),
+                                   .rows = into.size(0),
+                                   .columns = into.size(1),
+                                   .out = into.mutable_data_ptr(),
+                                   .type = *type};
   const Launch launch(into);
   switch (matrix.dtype) {
     case QuantizedDtype::nf4: cuda::from_nf4(quantized, nf4_scales_of(matrix), launch); break;

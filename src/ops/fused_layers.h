@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "ops/activation_type.h"
+
 namespace dpo::ops::fused {
 
 // Weight and bias of a norm; the bias may be undefined.
@@ -40,8 +42,6 @@ NormResult norm(const at::Tensor& x, const at::Tensor& residual, const std::vect
 NormGradients norm_backward(const NormResult& forward, const std::vector<NormWeights>& norms,
                             const NormOptions& options, const at::Tensor& grad_sum,
                             const std::vector<at::Tensor>& grads);
-
-enum class Activation { gelu, gelu_tanh, relu, silu };
 
 // Gate and up of a gated MLP, [rows, width] with contiguous rows. They may be halves of one matrix.
 struct GateUp {
@@ -77,15 +77,15 @@ struct Heads {
 };
 
 // Rotation angles of every token, float32 [tokens, pairs]. Undefined: no rotation.
-struct Angles {
+struct RotaryAngles {
   at::Tensor cos, sin;
   bool interleaved = false;
 };
 
 // Rotates queries and keys in place.
-bool supports_rotation(const Heads& heads, const Angles& angles);
-void rotate_heads(const Heads& heads, const Angles& angles);
+bool supports_rotation(const Heads& heads, const RotaryAngles& angles);
+void rotate_heads(const Heads& heads, const RotaryAngles& angles);
 // Writes `from`, with queries and keys rotated back, to `to`.
-void rotate_heads_back(const Heads& from, const Angles& angles, const Heads& to);
+void rotate_heads_back(const Heads& from, const RotaryAngles& angles, const Heads& to);
 
 }  // namespace dpo::ops::fused

@@ -22,20 +22,10 @@ bool matches(const at::Tensor& tensor, const at::Tensor& x) {
          (tensor.device() == x.device() && tensor.scalar_type() == x.scalar_type() && tensor.is_contiguous());
 }
 
-cuda::Activation kernel_of(Activation activation) {
-  switch (activation) {
-    case Activation::gelu: return cuda::Activation::gelu;
-    case Activation::gelu_tanh: return cuda::Activation::gelu_tanh;
-    case Activation::relu: return cuda::Activation::relu;
-    case Activation::silu: break;
-  }
-  return cuda::Activation::silu;
-}
-
 cuda::Gated gated_call(const GateUp& in, Activation activation) {
   cuda::Gated g;
   g.type = *cuda::type_of(in.gate);
-  g.activation = kernel_of(activation);
+  g.activation = activation;
   g.rows = in.gate.size(0);
   g.width = in.gate.size(1);
   g.stride = in.gate.stride(0);
@@ -47,7 +37,7 @@ cuda::Gated gated_call(const GateUp& in, Activation activation) {
 cuda::BiasActivation bias_call(const at::Tensor& x, const at::Tensor& bias, Activation activation) {
   cuda::BiasActivation a;
   a.type = *cuda::type_of(x);
-  a.activation = kernel_of(activation);
+  a.activation = activation;
   a.rows = x.size(0);
   a.width = x.size(1);
   a.x = x.const_data_ptr();
@@ -62,7 +52,7 @@ cuda::HeadPart part_of(const at::Tensor& from, const at::Tensor& to) {
           to.stride(1)};
 }
 
-cuda::HeadRotation rotation(const Heads& from, const Angles& angles, const Heads& to, float direction) {
+cuda::HeadRotation rotation(const Heads& from, const RotaryAngles& angles, const Heads& to, float direction) {
   cuda::HeadRotation r;
   r.type = *cuda::type_of(from.q);
   r.tokens = from.q.size(0);
@@ -239,7 +229,7 @@ at::Tensor add_three(const at::Tensor& a, const at::Tensor& b, const at::Tensor&
   return out;
 }
 
-bool supports_rotation(const Heads& heads, const Angles& angles) {
+bool supports_rotation(const Heads& heads, const RotaryAngles& angles) {
   const auto is_table = [](const at::Tensor& table) {
     return !table.defined() || (table.scalar_type() == at::kFloat && table.is_contiguous());
   };
@@ -247,11 +237,11 @@ bool supports_rotation(const Heads& heads, const Angles& angles) {
          is_table(angles.cos) && is_table(angles.sin);
 }
 
-void rotate_heads(const Heads& heads, const Angles& angles) {
+void rotate_heads(const Heads& heads, const RotaryAngles& angles) {
   cuda::rotate_heads(rotation(heads, angles, heads, 1), cuda::Launch(heads.q));
 }
 
-void rotate_heads_back(const Heads& from, const Angles& angles, const Heads& to) {
+void rotate_heads_back(const Heads& from, const RotaryAngles& angles, const Heads& to) {
   cuda::rotate_heads(rotation(from, angles, to, -1), cuda::Launch(from.q));
 }
 

@@ -7,7 +7,7 @@
 namespace dpo::ops {
 
 using fused::Heads;
-using RotaryAngles = fused::Angles;
+using fused::RotaryAngles;
 
 // Order of queries, keys and values in a layer's fused projection, [tokens, width]. By head: q, k and v of
 // each head together, as in GPT-NeoX, where each head has its own keys. Otherwise: all queries, then all

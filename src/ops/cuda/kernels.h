@@ -100,8 +100,8 @@ struct RmsProp {
 };
 void rmsprop(const Update& update, const State& square_avg, const RmsProp& coefficients, Stream stream);
 
-// A quantized matrix (ops/quantized_matrix.h). Its values are written to `out`, [rows, columns].
-struct QuantizedMatrix {
+// Writes the values of a quantized matrix (ops/quantized_matrix.h) to `out`, [rows, columns].
+struct Dequantize {
   const std::uint8_t* codes = nullptr;
   std::int64_t rows = 0, columns = 0;
   void* out = nullptr;
@@ -116,11 +116,11 @@ struct Nf4Scales {
   const float* values = nullptr;
   int block_bits = 6;
 };
-void from_nf4(const QuantizedMatrix& matrix, const Nf4Scales& scales, Stream stream);
+void from_nf4(const Dequantize& matrix, const Nf4Scales& scales, Stream stream);
 
 // `scales` is [rows].
-void from_int8(const QuantizedMatrix& matrix, const float* scales, Stream stream);
-void from_fp8(const QuantizedMatrix& matrix, const float* scales, Stream stream);
+void from_int8(const Dequantize& matrix, const float* scales, Stream stream);
+void from_fp8(const Dequantize& matrix, const float* scales, Stream stream);
 
 // A bfloat16 matrix, [rows, columns], to quantize to e4m3 (ops/fp8.h). `columns` is a multiple of 16.
 struct ToFp8 {

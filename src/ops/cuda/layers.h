@@ -5,9 +5,12 @@
 
 #include <cstdint>
 
+#include "ops/activation_type.h"
 #include "ops/cuda/kernels.h"
 
 namespace dpo::cuda {
+
+using ops::Activation;
 
 constexpr int kMaxNorms = 2;
 
@@ -52,8 +55,6 @@ struct NormGradient {
 // Returns the number of parts. All fields must be set except `parts` and the fields whose size depends on it.
 std::int64_t norm_parts(const NormGradient& gradient);
 void norm_backward(const NormGradient& gradient, Stream stream);
-
-enum class Activation { gelu, gelu_tanh, relu, silu };
 
 // Computes activation(gate) * up. Rows of gate and up, and of their gradients, are `stride` elements apart,
 // so that both may be halves of one matrix. The result and its gradient are contiguous.
@@ -114,7 +115,7 @@ void add_three(const AddThree& call, Stream stream);
 
 // Adds the rows source_rows[starts[i]], ..., source_rows[starts[i + 1] - 1] of `in`, in this order, to row
 // rows[i] of `out`. Rows of both are `width` wide and aligned to 32 bytes.
-struct RowSums {
+struct AddRowSums {
   Type in_type = Type::float32, out_type = Type::float32;
   const void* in = nullptr;
   void* out = nullptr;
@@ -124,7 +125,7 @@ struct RowSums {
   const std::int32_t* source_rows = nullptr;
 };
 bool supports_row_sums(std::int64_t width);
-void add_row_sums(const RowSums& call, Stream stream);
+void add_row_sums(const AddRowSums& call, Stream stream);
 
 constexpr int kHeadParts = 3, kRotatedParts = 2;
 

@@ -42,7 +42,7 @@ __device__ float scale_of(const Nf4Scales& scales, std::int64_t element) {
 }
 
 template <class T>
-__global__ void from_nf4_kernel(QuantizedMatrix matrix, Nf4Scales scales) {
+__global__ void from_nf4_kernel(Dequantize matrix, Nf4Scales scales) {
   __shared__ float levels[16];  // threads read different levels, each from its own bank
   if (threadIdx.x < 16) levels[threadIdx.x] = kLevels.values[threadIdx.x];
   __syncthreads();
@@ -80,7 +80,7 @@ struct Fp8 {
 
 // Each block of threads takes a row.
 template <class Format, class T>
-__global__ void from_rows_kernel(QuantizedMatrix matrix, const float* scales) {
+__global__ void from_rows_kernel(Dequantize matrix, const float* scales) {
   const std::int64_t row = blockIdx.x, first = row * matrix.columns, end = first + matrix.columns;
   const float scale = scales[row];
   T* const out = static_cast<T*>(matrix.out);
@@ -100,7 +100,7 @@ __global__ void from_rows_kernel(QuantizedMatrix matrix, const float* scales) {
 }
 
 template <class Format>
-void from_rows(const QuantizedMatrix& matrix, const float* scales, Stream stream) {
+void from_rows(const Dequantize& matrix, const float* scales, Stream stream) {
   if (matrix.rows == 0) return;
   with_type(matrix.type, [&](auto type) {
     from_rows_kernel<Format, decltype(type)>
@@ -112,7 +112,7 @@ void from_rows(const QuantizedMatrix& matrix, const float* scales, Stream stream
 
 }  // namespace
 
-void from_nf4(const QuantizedMatrix& matrix, const Nf4Scales& scales, Stream stream) {
+void from_nf4(const Dequantize& matrix, const Nf4Scales& scales, Stream stream) {
   const std::int64_t count = matrix.rows * matrix.columns;
   if (count == 0) return;
   with_type(matrix.type, [&](auto type) {
@@ -122,11 +122,11 @@ void from_nf4(const QuantizedMatrix& matrix, const Nf4Scales& scales, Stream str
   check_launch("from_nf4");
 }
 
-void from_int8(const QuantizedMatrix& matrix, const float* scales, Stream stream) {
+void from_int8(const Dequantize& matrix, const float* scales, Stream stream) {
   from_rows<Int8>(matrix, scales, stream);
 }
 
-void from_fp8(const QuantizedMatrix& matrix, const float* scales, Stream stream) {
+void from_fp8(const Dequantize& matrix, const float* scales, Stream stream) {
   from_rows<Fp8>(matrix, scales, stream);
 }
 

@@ -9,13 +9,13 @@ namespace {
 
 constexpr int kLaneColumns = 8, kWarpColumns = kWarp * kLaneColumns;
 
-__host__ __device__ std::int64_t warps_of_row(const RowSums& s) {
+__host__ __device__ std::int64_t warps_of_row(const AddRowSums& s) {
   return (s.width + kWarpColumns - 1) / kWarpColumns;
 }
 
 // Adds kRows rows. All are loaded before the first is added, to keep enough loads in flight.
 template <int kRows, class In>
-__device__ void add_rows(const RowSums& s, const std::int32_t* source_rows, std::int64_t column,
+__device__ void add_rows(const AddRowSums& s, const std::int32_t* source_rows, std::int64_t column,
                          float (&sum)[kLaneColumns]) {
   Pack<In, kLaneColumns> packs[kRows];
 #pragma unroll
@@ -28,7 +28,7 @@ __device__ void add_rows(const RowSums& s, const std::int32_t* source_rows, std:
 }
 
 template <class In, class Out>
-__global__ void __launch_bounds__(kThreads) row_sums_kernel(RowSums s) {
+__global__ void __launch_bounds__(kThreads) row_sums_kernel(AddRowSums s) {
   constexpr int kRowsAtOnce = 8, kOutColumns = 4;
   const std::int64_t warp = thread_number() / kWarp, number = warp / warps_of_row(s);
   const std::int64_t column =
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) row_sums_kernel(RowSums s) {
 
 bool supports_row_sums(std::int64_t width) { return width % kLaneColumns == 0; }
 
-void add_row_sums(const RowSums& s, Stream stream) {
+void add_row_sums(const AddRowSums& s, Stream stream) {
   if (s.sums == 0 || s.width == 0) return;
   with_type(s.in_type, [&](auto in) {
     with_type(s.out_type, [&](auto out) {
