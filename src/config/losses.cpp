@@ -25,9 +25,17 @@ LossFacts facts_of(Loss loss) {
       return {.name = "dpo", .has_margins = true, .keys = "label_smoothing reference_free divergence"};
     case Loss::ipo: return {.name = "ipo", .keys = "length_normalize"};
     case Loss::hinge: return {.name = "hinge", .has_margins = true};
-    case Loss::robust: return {.name = "robust", .has_margins = true, .keys = "label_smoothing"};
+    case Loss::robust:
+      return {.name = "robust",
+              .has_margins = true,
+              .keys = "label_smoothing",
+              .preset = {"label_smoothing", "0.1"}};
     case Loss::exo_pair:
-      return {.name = "exo_pair", .has_margins = true, .must_smooth = true, .keys = "label_smoothing"};
+      return {.name = "exo_pair",
+              .has_margins = true,
+              .must_smooth = true,
+              .keys = "label_smoothing",
+              .preset = {"label_smoothing", "1e-3"}};
     case Loss::nca_pair: return {.name = "nca_pair"};
     case Loss::sppo_hard: return {.name = "sppo_hard", .beta = {1e-4, 0.1, "0.001", "0.001"}};  // 1 / its eta
     case Loss::apo_zero: return {.name = "apo_zero"};
@@ -42,7 +50,8 @@ LossFacts facts_of(Loss loss) {
               .has_margins = true,
               .keys = "gamma",
               .beta = kBetaPerToken};
-    case Loss::cpo: return {.name = "cpo", .has_reference = false, .has_margins = true};
+    case Loss::cpo:
+      return {.name = "cpo", .has_reference = false, .has_margins = true, .preset = {"alpha", "1.0"}};
     case Loss::orpo:  // SFT with a preference term
       return {.name = "orpo", .has_reference = false, .takes_rates_of_sft = true};
     case Loss::plackett_luce: return {.name = "plackett_luce", .examples = Ranking};

@@ -20,6 +20,11 @@ struct UsualBeta {
   const char* first;  // the value of defaults=modern
 };
 
+// A value as YAML.
+struct KeyValue {
+  std::string_view key, value;
+};
+
 struct LossFacts {
   const char* name = "";
   ExampleKind examples = ExampleKind::Pair;
@@ -31,6 +36,7 @@ struct LossFacts {
   bool takes_rates_of_sft = false;      // works with SFT's learning rates, which are larger
   bool must_smooth = false;             // loss.label_smoothing must be > 0
   std::string_view keys = "";           // its own keys without "loss.", separated by spaces
+  KeyValue preset = {};                 // what its preset sets to another value than the schema's default
   UsualBeta beta = {0.01, 1, "0.1 to 0.5", "0.1"};
 
   bool is_preference() const { return examples != ExampleKind::Target; }

@@ -139,60 +139,6 @@ TEST(Schema, NullIsForNullableKeysOnly) {
   }
 }
 
-// Values for losses that make no sense with the default, or whose authors use another value.
-const std::map<std::string, std::string> kOwnValues = {
-    {"robust.label_smoothing", "0.1"}, {"exo_pair.label_smoothing", "0.001"}, {"cpo.alpha", "1.0"}};
-
-TEST(Schema, LossPresetsHaveExactlyTheKeysOfTheirLoss) {
-  for (const Loss choice : all_choices<Loss>()) {
-    const std::string loss = name_of(choice);
-    const auto text = asset("loss/" + loss + ".yaml");
-    ASSERT_TRUE(text) << loss;
-    const Node preset = read_default_yaml(*text);
-    for (const Field& field : schema()) {
-      if (!field.key.starts_with("loss.")) continue;
-      const bool has = field.losses.empty() ||
-                       std::find(field.losses.begin(), field.losses.end(), choice) != field.losses.end();
-      const Node* const value = find_child(preset, field.key.substr(5));
-      EXPECT_EQ(value != nullptr, has) << loss << " " << field.key;
-      if (value && field.key != "loss.name") {
-        const auto own = kOwnValues.find(loss + "." + field.key.substr(5));
-        EXPECT_EQ(spelled(*value), own == kOwnValues.end() ? spelled(default_of(field)) : own->second)
-            << loss << " " << field.key;
-      }
-    }
-  }
-}
-
-TEST(Schema, BlankModelHoldsTheDefaultsOfTheModel) {
-  const Node preset = read_default_yaml(asset("model/blank_model.yaml").value());
-  std::size_t keys = 0;
-  for (const Field& field : schema()) {
-    if (!field.key.starts_with("model.")) continue;
-    ++keys;
-    const Node* const value = find_child(preset, field.key.substr(6));
-    ASSERT_TRUE(value) << field.key;
-    EXPECT_EQ(spelled(*value), spelled(default_of(field))) << field.key;
-  }
-  EXPECT_EQ(preset.children.size(), keys);
-}
-
-TEST(Schema, AdapterPresetsHoldTheDefaults) {
-  for (const std::string& name : names_of(all_choices<Adapter>())) {
-    const Node preset = read_default_yaml(asset("adapter/" + name + ".yaml").value());
-    std::size_t keys = 0;
-    for (const Field& field : schema()) {
-      if (!field.key.starts_with("adapter.")) continue;
-      ++keys;
-      const Node* const value = find_child(preset, field.key.substr(8));
-      ASSERT_TRUE(value) << field.key;
-      EXPECT_EQ(spelled(*value), field.key == "adapter.name" ? '"' + name + '"' : spelled(default_of(field)))
-          << field.key;
-    }
-    EXPECT_EQ(preset.children.size(), keys);
-  }
-}
-
 TEST(Assets, AreNamedWithoutTheirExtension) {
   const Words losses = assets_in("loss");
   EXPECT_EQ(losses.size(), find_field("loss.name")->choices.size());
