@@ -55,7 +55,7 @@ class Acceptor {
       if (waiting[i + 1].revents != 0) handle_messages(pending_[i]);
     const Clock::time_point now = Clock::now();
     std::erase_if(pending_, [&](const PendingConnection& pending) {
-      return !pending.connection.is_open() || now - pending.since > limits_.stranger;
+      return !pending.connection.is_open() || now - pending.since > limits_.handshake;
     });
     if (waiting[0].revents != 0) accept_connections();
   }
@@ -73,7 +73,7 @@ class Acceptor {
       }
       const int on = 1;
       ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      if (pending_.size() >= limits_.strangers + ranks_.size()) pending_.erase(pending_.begin());
+      if (pending_.size() >= limits_.most_pending + ranks_.size()) pending_.erase(pending_.begin());
       pending_.push_back({.connection = Connection(std::move(socket))});
     }
   }
@@ -169,10 +169,10 @@ std::vector<Connection> accept_ranks(const ListeningSocket& listening, const std
 Connection connect_to_rank_0(const Endpoint& endpoint, int rank, const HandshakeLimits& limits) {
   const Clock::time_point end = Clock::now() + limits.all;
   constexpr milliseconds kFirst{1000}, kPause{50};
-  for (milliseconds patience = std::min(kFirst, limits.stranger); Clock::now() < end;
-       patience = std::min(2 * patience, limits.stranger)) {
+  for (milliseconds patience = std::min(kFirst, limits.handshake); Clock::now() < end;
+       patience = std::min(2 * patience, limits.handshake)) {
     for (const std::string& address : endpoint.addresses)
-      if (auto connection = try_address(address, endpoint, rank, patience, limits.stranger))
+      if (auto connection = try_address(address, endpoint, rank, patience, limits.handshake))
         return std::move(*connection);
     std::this_thread::sleep_for(kPause);
   }

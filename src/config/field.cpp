@@ -184,7 +184,7 @@ Check<std::string> text(std::string what) {
 
 Check<std::string> path(std::string what) {
   Check<std::string> check = text(std::move(what));
-  check.cleaned = expand_home;
+  check.normalize = expand_home;
   return check;
 }
 
@@ -200,11 +200,11 @@ Check<std::vector<std::string>> paths(std::string what) {
   const auto holds = [](const std::vector<std::string>& values) {
     return !values.empty() && std::all_of(values.begin(), values.end(), text("").holds);
   };
-  const auto cleaned = [](std::vector<std::string> values) {
+  const auto normalized = [](std::vector<std::string> values) {
     std::transform(values.begin(), values.end(), values.begin(), expand_home);
     return values;
   };
-  return {std::move(what), holds, {}, cleaned};
+  return {std::move(what), holds, {}, normalized};
 }
 
 Check<std::vector<double>> two_numbers(std::string what, Check<double> each) {

@@ -94,7 +94,7 @@ template <class T>
 bool read_member(const Node& node, const Check<T>& check, T& member) {
   T value{};
   if (!convert(node, value)) return false;
-  if (check.cleaned) value = check.cleaned(std::move(value));
+  if (check.normalize) value = check.normalize(std::move(value));
   if (!check.holds(value)) return false;
   member = std::move(value);
   return true;
@@ -195,12 +195,12 @@ Check<std::map<std::string, T>> map_of(std::string expected, Check<std::string> 
       return name.holds(entry.first) && value.holds(entry.second);
     });
   };
-  const auto cleaned = [name](std::map<std::string, T> map) {
+  const auto normalized = [name](std::map<std::string, T> map) {
     std::map<std::string, T> all;
-    for (auto& [key, item] : map) all.emplace(name.cleaned ? name.cleaned(key) : key, std::move(item));
+    for (auto& [key, item] : map) all.emplace(name.normalize ? name.normalize(key) : key, std::move(item));
     return all;
   };
-  return {std::move(expected), holds, {}, cleaned, name.choices};
+  return {std::move(expected), holds, {}, normalized, name.choices};
 }
 
 }  // namespace dpo::config

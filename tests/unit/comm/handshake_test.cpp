@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 const std::string kToken = "0123456789abcdef0123456789abcdef";
 // Far longer than any test here takes.
-const HandshakeLimits kPatient{.all = 60s, .stranger = 60s};
+const HandshakeLimits kPatient{.all = 60s, .handshake = 60s};
 
 Descriptor connect_as_stranger(std::uint16_t port) {
   Descriptor socket = connect_to("127.0.0.1", port, 60s);
@@ -98,7 +98,7 @@ TEST(Handshake, GarbageAndHalfMessagesHoldUpNobody) {
 }
 
 TEST(Handshake, ASilentStrangerMustGo) {
-  Rank0 rank_0(2, {.all = 300s, .stranger = 50ms});
+  Rank0 rank_0(2, {.all = 300s, .handshake = 50ms});
   Connection stranger(connect_as_stranger(rank_0.port()));
   EXPECT_FALSE(stranger.next(Clock::now() + 60s));
   EXPECT_FALSE(stranger.is_open());
@@ -106,7 +106,7 @@ TEST(Handshake, ASilentStrangerMustGo) {
 }
 
 TEST(Handshake, OfTooManyStrangersTheOldestMustGo) {
-  Rank0 rank_0(2, {.all = 300s, .stranger = 300s, .strangers = 5});
+  Rank0 rank_0(2, {.all = 300s, .handshake = 300s, .most_pending = 5});
   Connection oldest(connect_as_stranger(rank_0.port()));
   std::vector<Descriptor> more;
   for (int i = 0; i < 20; ++i) more.push_back(connect_as_stranger(rank_0.port()));
@@ -174,7 +174,7 @@ TEST(Handshake, AReflectedProofIsWorthNothing) {
 
 TEST(Handshake, ARankOfAnotherRunIsAStranger) {
   Rank0 rank_0(2);
-  EXPECT_THROW(connect_to_rank_0(rank_0.endpoint("another token"), 1, {.all = 1s, .stranger = 1s}),
+  EXPECT_THROW(connect_to_rank_0(rank_0.endpoint("another token"), 1, {.all = 1s, .handshake = 1s}),
                UserError);
   check_all_connect(rank_0, 2);
 }
@@ -200,7 +200,7 @@ std::string heard_by_impostor(const std::string& reply) {
     }
   });
   const Endpoint endpoint{{"127.0.0.1"}, listening.port, kToken};
-  EXPECT_THROW(connect_to_rank_0(endpoint, 1, {.all = 500ms, .stranger = 100ms}), UserError);
+  EXPECT_THROW(connect_to_rank_0(endpoint, 1, {.all = 500ms, .handshake = 100ms}), UserError);
   impostor.request_stop();
   impostor.join();
   return heard;
