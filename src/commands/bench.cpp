@@ -24,8 +24,7 @@ void describe(CLI::App& command, BenchTrainArguments& arguments) {
 }
 
 void describe(CLI::App& command, BenchDeviceArguments& arguments) {
-  command.description(
-      "measure this machine's GPU, or its CPU: matrix products, memory and links, for later plans");
+  command.description("measure this machine's GPU or CPU (matmuls, memory and links) for later plans");
   takes_path(command.add_option("--output", arguments.output,
                                 "device file to write (default: in ~/.config/dpo/device, used by plans for "
                                 "this machine)"))

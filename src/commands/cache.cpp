@@ -11,6 +11,7 @@
 #include "base/quantity.h"
 #include "commands/cache_files.h"
 #include "commands/commands.h"
+#include "commands/help.h"
 #include "config/explain.h"
 #include "config/text.h"
 #include "hub/settings.h"
@@ -168,9 +169,9 @@ void describe(CLI::App& command, CacheArguments& arguments) {
                       "dpo cache --older-than 30d           # list those not used for 30 days",
                       "dpo cache --older-than 30d --remove  # remove them",
                       "dpo cache local_dirs=[/scratch]      # the caches of runs with this local_dirs"},
-                     "FILE arguments choose single files. A run recomputes missing files.\nFiles "
-                     "that a run is using are "
-                     "kept. See docs/data.md."});
+                     "A FILE argument chooses a single file. A run recomputes missing files.\nFiles "
+                     "that a run is using are kept. See docs/data.md."});
+  command.formatter(help_format("[KEY=VALUE ...] [FILE ...]"));
   const auto older = command
                          .add_option("--older-than", arguments.older_than,
                                      "only files that no run has used for this long: 12h, 30d, 8w")

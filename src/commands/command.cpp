@@ -200,7 +200,7 @@ int run_program(CLI::App& program, const std::vector<Command>& commands, std::ve
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond 'ulimit -f' then fails like on a full disk
   program.set_help_flag("-h,--help", "print this help and exit");
-  program.formatter(help_format(/*takes_keys=*/false));
+  program.formatter(help_format(""));
   try {
     const int status = act(program, add_commands(program, commands), std::move(arguments), first_steps);
     // Flushes the buffer, because a full disk is only noticed when it is written.
@@ -232,7 +232,7 @@ void add_run_arguments(CLI::App& command, config::Request& request, RunHelp help
       ->allow_extra_args(false);
   // KEY=VALUE is not a positional option, because CLI11 would split [a,b].
   command.allow_extras();
-  command.formatter(help_format(/*takes_keys=*/true));
+  command.formatter(help_format("[KEY=VALUE ...]"));
   command.footer([help = std::move(help)] { return help_of_keys(help); });
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "commands/commands.h"
+#include "commands/help.h"
 #include "config/explain.h"
 #include "config/print.h"
 
@@ -74,6 +75,7 @@ void describe(CLI::App& command, ConfigArguments& arguments) {
         "dpo config loss.beta       # explain a key; 'dpo config loss' explains a section",
         "dpo config model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo   # a run's values and their sources"},
        "A run's values are printed as YAML that --config accepts."});
+  command.formatter(help_format("[KEY=VALUE ...] [KEY ...]"));
   const auto json =
       command.add_flag("--json", arguments.json, "print a run's values as JSON, without their sources");
   const auto defaults = command.add_flag("--defaults", arguments.defaults,

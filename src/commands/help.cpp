@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,18 +30,18 @@ std::string names_of_options(const std::set<CLI::Option*>& options) {
 // Formats the help. CLI11's own formatter prints "Positionals", "Needs:" and "Excludes:", and wraps no lines.
 class PlainHelp : public CLI::Formatter {
  public:
-  explicit PlainHelp(bool takes_keys) : takes_keys_(takes_keys) {
+  explicit PlainHelp(std::string extras) : extras_(std::move(extras)) {
     label("SUBCOMMAND", "COMMAND");
     label("REQUIRED", "");  // the usage line shows it
     column_width(kOptionColumn);
   }
 
-  // Adds KEY=VALUE, which CLI11 does not show because they are unknown extra arguments.
+  // Adds arguments that CLI11 does not show because they are unknown extra arguments.
   std::string make_usage(const CLI::App* command, std::string name) const override {
     constexpr std::string_view kOptions = "[OPTIONS]";
     std::string usage = CLI::Formatter::make_usage(command, std::move(name));
-    if (const std::size_t at = usage.find(kOptions); takes_keys_ && at != std::string::npos)
-      usage.insert(at + kOptions.size(), " [KEY=VALUE ...]");
+    if (const std::size_t at = usage.find(kOptions); !extras_.empty() && at != std::string::npos)
+      usage.insert(at + kOptions.size(), " " + extras_);
     return usage;
   }
 
@@ -67,7 +68,7 @@ class PlainHelp : public CLI::Formatter {
   }
 
  private:
-  const bool takes_keys_;
+  const std::string extras_;
 };
 
 // Names that other programs use for a command, and an answer with dpo's command.
@@ -106,8 +107,8 @@ constexpr OtherCommands kOtherCommands[] = {
 
 }  // namespace
 
-std::shared_ptr<CLI::FormatterBase> help_format(bool takes_keys) {
-  return std::make_shared<PlainHelp>(takes_keys);
+std::shared_ptr<CLI::FormatterBase> help_format(std::string extras) {
+  return std::make_shared<PlainHelp>(std::move(extras));
 }
 
 std::string help_of_keys(const RunHelp& help) {

@@ -15,9 +15,9 @@ namespace dpo::commands {
 
 struct RunHelp;
 
-// Returns the formatter for the help of a program and its commands. If `takes_keys`, the usage line shows
-// KEY=VALUE arguments.
-std::shared_ptr<CLI::FormatterBase> help_format(bool takes_keys);
+// Returns the formatter for the help of a program and its commands. The usage line shows `extras` after the
+// options: arguments that CLI11 does not know, such as "[KEY=VALUE ...]".
+std::shared_ptr<CLI::FormatterBase> help_format(std::string extras);
 
 // Returns the end of the help of a command that takes KEY=VALUE.
 std::string help_of_keys(const RunHelp& help);

@@ -81,11 +81,9 @@ void describe(CLI::App& command, PlanArguments& arguments) {
         "dpo plan model=pythia28 loss=dpo loss.beta=0.1 exp_name=dpo trainer=FSDPTrainer batch_size=64 \\\n"
         "      --gpus 4 --device a100-80gb --fit",
         "dpo plan loss=dpo loss.beta=0.1 batch_size=64 --gpus 1 --device rtx4090 --largest"},
-       "Data on this machine is counted. Of a model that is neither built in nor on this machine, "
-       "config.json\n"
-       "and tokenizer are downloaded; nothing else is downloaded or written. Exit status: 0 if the plan "
-       "passes,\n"
-       "1 if it fails."});
+       "Data on this machine is counted. A missing config.json (unless the model is built in) and, if data\n"
+       "is counted, a missing tokenizer are downloaded; nothing else is written. Exit status: 0 if the plan\n"
+       "passes, 1 if it fails."});
   command.add_option("--gpus", arguments.machine.gpus, "GPUs per machine (default: those of this machine)")
       ->type_name("N")
       ->take_last();

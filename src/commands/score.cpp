@@ -46,7 +46,7 @@ void describe(CLI::App& command, ScoreArguments& arguments) {
   command.footer(
       R"(Prints a line {"logps": [...], "tokens": [...]} for each row of FILE: the summed log-probability of
 each response, with its end-of-text token (in conversations, its end of turn), and the number of tokens in
-the sum. In conversations only what the assistant says is in the sum. With --reference, also "rewards".)");
+the sum. In conversations only the assistant's tokens are in the sum. With --reference, also "rewards".)");
 }
 
 }  // namespace dpo::commands

@@ -29,7 +29,7 @@ void describe(CLI::App& command, TrackArguments& arguments) {
       ->check(CLI::IsMember(names));
   command.footer(
       "Sends what the tracker does not have yet, with the package of python3, and goes on until the run has "
-      "ended. A run sends itself while it trains if its keys say so. See docs/tracking.md.");
+      "ended. A run sends its metrics while it trains if its keys say so. See docs/tracking.md.");
 }
 
 void require_mlflow_server(const config::RunConfig& config) {

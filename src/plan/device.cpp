@@ -138,7 +138,7 @@ std::string giga(double rate) { return fmt::format("{:.4g}", rate / 1e9); }
 
 // Returns the measurements as comments. The figures below them are derived from these.
 std::string measured_comment(const std::string& device, const Measured& m, const std::string& day) {
-  std::string text = fmt::format("# {}, {} {}.\n# Large matrix products: ", device, kDeviceMark, day);
+  std::string text = fmt::format("# {}, {} {}.\n# Large matmuls: ", device, kDeviceMark, day);
   if (m.bf16) text += fmt::format("{} TFLOP/s in bfloat16, ", tera(*m.bf16));
   text += fmt::format("{} in float32.\n", tera(m.fp32));
   if (m.from_host && m.to_host)
@@ -198,7 +198,7 @@ DeviceFile describe_measured(const hardware::Gpu& gpu, const Measured& m, const 
                       tera(bf16.rate), tera(fp32.rate));
   if (before.fp8_flops > 0) text += fmt::format("fp8_tflops: {}  # not measured\n", tera(before.fp8_flops));
   text += fmt::format(
-      "efficiency: {:.3f}  # share of peak that a training step reaches: {} of what matrix products reach\n",
+      "efficiency: {:.3f}  # share of peak that a training step reaches: {} of what matmuls reach\n",
       bf16.efficiency, kStepShare);
   text += fmt::format("efficiency_fp32: {:.3f}  # the same in float32\n", fp32.efficiency);
   text += fmt::format("link_gbytes_per_second: {}  # {}\n", giga(m.link.value_or(before.link)),
@@ -221,7 +221,7 @@ DeviceFile describe_measured(const hardware::Processor& processor, const Measure
   text += fmt::format("# Figures are per core, measured with {:.3g} cores at work.\n", cores);
   text += fmt::format("matches: [{}]\nper_core: true\nmemory_gib: null  # the machine's\n", quoted(name));
   text += fmt::format("memory_gbytes_per_second: {}\n", giga(m.bandwidth / cores));
-  text += fmt::format("bf16_tflops: {}  # rates of large matrix products\nfp32_tflops: {}\n",
+  text += fmt::format("bf16_tflops: {}  # rates of large matmuls\nfp32_tflops: {}\n",
                       tera(m.bf16.value_or(m.fp32) / cores), tera(m.fp32 / cores));
   text += fmt::format("efficiency: {}  # share of these rates that a training step reaches\n", kStepShare);
   text +=

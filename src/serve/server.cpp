@@ -171,8 +171,7 @@ void Server::add_handlers() {
 }
 
 void Server::answer(const httplib::Request& request, httplib::Response& response) {
-  if (request.has_header("Range"))
-    return send_problem(400, "no part of an answer can be asked for", response);
+  if (request.has_header("Range")) return send_problem(400, "range requests are not supported", response);
   const Answer made = answer_to({runs_, *guard_, settings_.describe}, request_of(request));
   if (made.is_events) return send_events(made, response);
   set_headers(made, response);
