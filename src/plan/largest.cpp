@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "plan/architecture.h"
 #include "plan/gather_inputs.h"
+#include "plan/search.h"
 
 namespace dpo::plan {
 namespace {
@@ -32,14 +33,12 @@ std::vector<Inputs> candidates(const config::RunConfig& run, const Machine& mach
   return all;
 }
 
-enum class Rounding { no, yes };
-
 std::optional<LargestModel> largest_of(const std::vector<Inputs>& models, const Saving& way,
-                                       Rounding rounding) {
+                                       bool with_fewer_bits) {
   for (const Inputs& in : models) {
     const Inputs own = changed(in, way.overrides);
     if (!lasting_errors(own).empty()) continue;
-    const auto savings = rounding == Rounding::yes ? rounding_savings(own) : std::vector<Saving>{};
+    const auto savings = with_fewer_bits ? savings_of(own, Cost::bits, Cost::bits) : std::vector<Saving>{};
     if (std::optional<Fit> fit = find_fastest(own, savings)) {
       fit->overrides = way.overrides + fit->overrides;
       if (!way.reason.empty()) fit->costs = way.reason + (fit->costs.empty() ? "" : ", " + fit->costs);
@@ -69,8 +68,8 @@ std::vector<LargestModel> find_largest(const config::RunConfig& run, const Machi
   if (run.adapter.name == config::Adapter::none) ways.push_back(lora_of(run));
   std::vector<LargestModel> found;
   for (const Saving& way : ways)
-    for (const Rounding rounding : {Rounding::no, Rounding::yes}) {
-      std::optional<LargestModel> model = largest_of(models, way, rounding);
+    for (const bool with_fewer_bits : {false, true}) {
+      std::optional<LargestModel> model = largest_of(models, way, with_fewer_bits);
       if (model && (found.empty() || model->in.table->count() > found.back().in.table->count()))
         found.push_back(*std::move(model));
     }

@@ -82,7 +82,7 @@ struct Fit {
 
 // Finds the fastest combination of trainer, mesh, accumulation steps, precision, activation checkpointing and
 // reference that fits and keeps every rule, for the given batch size and devices. If none fits, savings that
-// change the result are tried too (see costly_savings); nullopt if that is not enough. Errors that are not
+// change the result are tried too (see savings_of); nullopt if that is not enough. Errors that are not
 // about memory, and that other settings cause, stay (see Fit::errors).
 std::optional<Fit> find_fastest(const Inputs& in);
 

@@ -10,12 +10,11 @@
 #include "base/quantity.h"
 #include "config/assets.h"
 #include "plan/rules.h"
-#include "plan/savings.h"
+#include "plan/search.h"
 
 namespace dpo::plan {
 namespace {
 
-constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
 constexpr const char* kCheckpointing = "activation_checkpointing=auto";
 
 // Collects the changes that work: in the plan with the change, the finding is gone or an error is only a
@@ -137,8 +136,7 @@ void fix_batch_per_gpu(Remedies& remedies, const Inputs& in) {
     if (steps && remedies.offer(Overrides{room} + *steps, why + "fewer accumulation steps")) return;
     remedies.offer(Overrides{room} + batch, why + "a larger batch");
   };
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32)
-    with_room(kMixed, "mixed precision (half the bytes to gather and save)");
+  if (can_be_mixed(in.run)) with_room(kMixed, "mixed precision (half the bytes to gather and save)");
   if (!has_room && in.run.activation_checkpointing.count == 0)
     with_room(kCheckpointing, "activation checkpointing (of as few layers as necessary)");
   if (steps) remedies.offer(*steps, "fewer accumulation steps: more examples in each");
@@ -183,40 +181,27 @@ void fix_accumulation(Remedies& remedies, const Inputs& in) {
         return;
 }
 
-// Returns the overrides alone, or with as few more accumulation steps as they need.
-std::optional<Overrides> with_split(const Remedies& remedies, const Inputs& in, const Overrides& overrides) {
-  if (!overrides.empty() && remedies.works(overrides)) return overrides;
+// Returns the change alone, or with as few more accumulation steps as it needs.
+std::optional<Saving> with_split(const Remedies& remedies, const Inputs& in, const Saving& change) {
+  if (!change.overrides.empty() && remedies.works(change.overrides)) return change;
   for (const std::int64_t steps : divisors(in.run.batch_size)) {
     if (steps <= in.run.gradient_accumulation_steps) continue;
-    const Overrides split = overrides + Overrides{fmt::format("gradient_accumulation_steps={}", steps)};
-    if (remedies.works(split)) return split;
+    const Overrides split =
+        change.overrides + Overrides{fmt::format("gradient_accumulation_steps={}", steps)};
+    if (remedies.works(split))
+      return Saving{split, change.reason + (change.reason.empty() ? "" : ", ") + "smaller microbatches"};
   }
   return std::nullopt;
 }
 
-// Offers `first` together with savings: adds them in order until they are enough, then removes those that are
-// not needed.
-bool offer_together(Remedies& remedies, const Inputs& in, const Overrides& first,
-                    const std::vector<Saving>& ways, const std::string& first_reason) {
-  std::vector<Saving> taken = {{first, first_reason}};
-  std::optional<Overrides> enough = with_split(remedies, in, first);
-  for (auto way = ways.begin(); !enough && way != ways.end(); ++way) {
-    taken.push_back(*way);
-    enough = with_split(remedies, in, joined(taken).overrides);
-  }
-  if (!enough) return false;
-  for (std::size_t i = taken.size(); i-- > 1;) {
-    std::vector<Saving> fewer = taken;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (const auto still = with_split(remedies, in, joined(fewer).overrides)) {
-      taken = std::move(fewer);
-      enough = still;
-    }
-  }
-  if (first.empty()) taken.erase(taken.begin());
-  const Saving all = joined(taken);
-  return remedies.offer(*enough,
-                        *enough == all.overrides ? all.reason : all.reason + ", smaller microbatches");
+// Offers a change together with as few of the savings as it needs.
+bool offer_together(Remedies& remedies, const Inputs& in, const Saving& change,
+                    const std::vector<Saving>& savings) {
+  const std::optional<Saving> enough = with_fewest(savings, [&](std::vector<Saving> taken) {
+    if (!change.overrides.empty()) taken.insert(taken.begin(), change);
+    return with_split(remedies, in, joined(taken));
+  });
+  return enough && remedies.offer(enough->overrides, enough->reason);
 }
 
 // Offers GPUs that are enough with these savings: more of the same kind, or the same number of a larger one.
@@ -229,7 +214,7 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
     const std::int64_t batch = nearest_multiples(in.run.batch_size, gpus * in.machine.nodes).above;
     const Overrides larger = batch == in.run.batch_size ? Overrides{} : batch_of(in, batch);
     const Overrides more = shards + larger + Overrides{"--gpus", std::to_string(gpus)};
-    if (offer_together(remedies, in, more, savings, "more GPUs to shard over")) break;
+    if (offer_together(remedies, in, {more, "more GPUs to shard over"}, savings)) break;
   }
   std::vector<Device> kinds;
   for (const std::string& name : config::assets_in("device"))
@@ -237,29 +222,30 @@ void offer_other_gpus(Remedies& remedies, const Inputs& in, const std::vector<Sa
       kinds.push_back(device);
   std::sort(kinds.begin(), kinds.end(), [](const Device& a, const Device& b) { return a.memory < b.memory; });
   for (const Device& kind : kinds)
-    if (offer_together(remedies, in, {"--device", kind.name}, savings, "the smallest GPU that is enough"))
+    if (offer_together(remedies, in, {{"--device", kind.name}, "the smallest GPU that is enough"}, savings))
       break;
 }
 
 bool trains_lora(const Fit& fit) { return fit.plan.resolved.adapter.name != config::Adapter::none; }
 
 void fix_memory(Remedies& remedies, const Inputs& in) {
-  for (const Saving& way : harmless_savings(in)) remedies.offer(way.overrides, way.reason);
-  const Overrides shards = {"trainer=FSDPTrainer"};
+  const std::vector<Saving> little = savings_of(in, Cost::little, Cost::little), all = savings_of(in);
+  for (const Saving& way : little) remedies.offer(way.overrides, way.reason);
+  const Saving shards = {{"trainer=FSDPTrainer"},
+                         "parameters, gradients and optimizer state sharded over the GPUs"};
   const bool can_shard = in.run.trainer != config::Trainer::Fsdp && in.machine.ranks() > 1;
-  constexpr const char* kSharded = "parameters, gradients and optimizer state sharded over the GPUs";
-  if (can_shard) remedies.offer(shards, kSharded);
-  if (const auto overrides = with_split(remedies, in, {})) remedies.offer(*overrides, "smaller microbatches");
+  if (can_shard) remedies.offer(shards.overrides, shards.reason);
+  if (const auto split = with_split(remedies, in, {})) remedies.offer(split->overrides, split->reason);
   if (!remedies.none()) return;
-  offer_together(remedies, in, {}, all_savings(in), "");
+  offer_together(remedies, in, {}, all);
   if (can_shard && remedies.none())
-    offer_together(remedies, in, shards, all_savings(changed(in, shards)), kSharded);
+    offer_together(remedies, in, shards, savings_of(changed(in, shards.overrides)));
   // The search of --fit tries other meshes, and decides whether anything fits.
   if (!remedies.keeps_training())
     if (const std::optional<Fit> fit = find_fastest(in); fit && (remedies.none() || !trains_lora(*fit)))
       remedies.offer(fit->overrides, fit->costs.empty() ? "the fastest that fits" : fit->costs);
   const bool can_change = !in.machine.device.is_cpu && !in.machine.launched;
-  for (const std::vector<Saving>& savings : {harmless_savings(in), all_savings(in)})
+  for (const std::vector<Saving>& savings : {little, all})
     if (can_change && !remedies.keeps_training()) offer_other_gpus(remedies, in, savings);
 }
 
@@ -302,7 +288,7 @@ void fix_idle_gpus(Remedies& remedies, const Inputs& in) {
 }  // namespace
 
 std::string least_memory_needed(const Inputs& in) {
-  const Overrides savings = joined(all_savings(in)).overrides;
+  const Overrides savings = joined(savings_of(in)).overrides;
   const Memory now = assess(in).memory;
   double least = now.total();
   // Smaller microbatches need less memory, except that gradients are then summed in float32, and kept.

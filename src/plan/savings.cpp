@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::int64_t kShortest = 128;  // max_length is not reduced below this
 
-std::vector<Saving> both(std::vector<Saving> a, const std::vector<Saving>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
+void append(std::vector<Saving>& savings, const std::vector<Saving>& more) {
+  savings.insert(savings.end(), more.begin(), more.end());
 }
 
 // Returns the overrides for another optimizer. Settings that it does not have are reset, since they would be
@@ -29,11 +28,6 @@ Overrides switch_optimizer(const config::RunConfig& run, config::Optimizer optim
   if (run.optimizer_eps) overrides.push_back("optimizer_eps=null");
   if (run.optimizer_state) overrides.push_back("optimizer_state=null");
   return overrides;
-}
-
-std::vector<Saving> allowed(const config::RunConfig& run, std::vector<Saving> ways) {
-  std::erase_if(ways, [&run](const Saving& way) { return !may_change(run, way.overrides); });
-  return ways;
 }
 
 // Returns savings of the optimizer state: coarser rounding, then slower updates.
@@ -125,6 +119,55 @@ std::vector<Saving> lora(const Inputs& in) {
   return ways;
 }
 
+std::vector<Saving> little_savings(const Inputs& in) {
+  const config::RunConfig& run = in.run;
+  std::vector<Saving> ways;
+  if (can_be_mixed(run)) ways.push_back({{kMixed}, "mixed precision"});
+  if (uses_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
+    ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
+  // With an adapter, the reference needs no separate memory.
+  if (can_be_cached(run) && !in.adapter)
+    ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
+  if (run.fsdp_accumulate == config::Accumulation::whole)
+    ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
+  if (run.mesh.replica.value_or(1) > 1)
+    ways.push_back({without_replicas(run), "no replicas: each rank has a smaller part"});
+  if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
+    ways.push_back({{"activation_checkpointing=auto"}, "activation checkpointing"});
+  return ways;
+}
+
+std::vector<Saving> savings_of_bits(const Inputs& in) {
+  std::vector<Saving> ways = quantized_base(in);
+  append(ways, state_savings(in));
+  const std::optional<config::MeshShape> mesh = find_mesh(in);
+  if (in.run.max_grad_norm && mesh && mesh->ranks() == 1 && !in.adapter)
+    ways.push_back({{"max_grad_norm=null"}, "no clipping: gradients freed block by block"});
+  if (in.run.fsdp_reduce_dtype == config::Dtype::float32 && in.run.trainer == config::Trainer::Fsdp)
+    ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
+  if (in.run.model.policy_dtype == config::Dtype::float32)
+    ways.push_back({{"model.policy_dtype=bfloat16"}, "weights in 16 bits"});
+  return ways;
+}
+
+std::vector<Saving> savings_of_training(const Inputs& in) {
+  const config::RunConfig& run = in.run;
+  std::vector<Saving> ways = lora(in);
+  if (run.optimizer == config::Optimizer::Adam || run.optimizer == config::Optimizer::AdamW)
+    ways.push_back({switch_optimizer(run, config::Optimizer::RMSprop), "half of Adam's optimizer state"});
+  if (run.optimizer != config::Optimizer::SGD)
+    ways.push_back({switch_optimizer(run, config::Optimizer::SGD),
+                    "SGD, without optimizer state (needs a far higher lr)"});
+  for (const std::int64_t part : {2, 4}) {
+    const std::int64_t length = run.max_length / part;
+    if (length < kShortest) break;
+    Overrides shorter = {fmt::format("max_length={}", length)};
+    if (run.max_prompt_length >= length) shorter.push_back(fmt::format("max_prompt_length={}", length / 2));
+    ways.push_back({shorter, "shorter texts: more is truncated"});
+  }
+  return ways;
+}
+
 }  // namespace
 
 Overrides operator+(Overrides a, const Overrides& b) {
@@ -137,6 +180,14 @@ Saving lora_of(const config::RunConfig& run) {
   // With an adapter, the reference is the model itself.
   if (run.model.reference_dtype) lora.overrides.push_back("model.reference_dtype=null");
   return lora;
+}
+
+bool can_be_mixed(const config::RunConfig& run) {
+  return !run.model.fsdp_policy_mp && run.model.policy_dtype == config::Dtype::float32;
+}
+
+bool can_be_cached(const config::RunConfig& run) {
+  return run.reference == config::ReferenceScoring::live && uses_reference(run.loss) && can_cache(run.loss);
 }
 
 bool may_change(const config::RunConfig& run, const Overrides& overrides) {
@@ -178,57 +229,16 @@ Overrides mesh_change(const config::RunConfig& run, config::Trainer trainer, con
   return overrides;
 }
 
-std::vector<Saving> harmless_savings(const Inputs& in) {
-  const config::RunConfig& run = in.run;
+std::vector<Saving> savings_of(const Inputs& in, Cost least, Cost most) {
+  using List = std::vector<Saving>(const Inputs&);
+  constexpr std::pair<Cost, List*> kLists[] = {
+      {Cost::little, little_savings}, {Cost::bits, savings_of_bits}, {Cost::training, savings_of_training}};
   std::vector<Saving> ways;
-  if (!run.model.fsdp_policy_mp && run.model.policy_dtype == config::Dtype::float32)
-    ways.push_back({{"model.fsdp_policy_mp=bfloat16"}, "mixed precision"});
-  if (uses_reference(run.loss) && run.model.reference_dtype == config::Dtype::float32)
-    ways.push_back({{"model.reference_dtype=null"}, "reference in the dtype of the policy"});
-  // With an adapter, the reference needs no separate memory.
-  if (uses_reference(run.loss) && run.reference == config::ReferenceScoring::live && can_cache(run.loss) &&
-      !in.adapter)
-    ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
-  if (run.fsdp_accumulate == config::Accumulation::whole)
-    ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
-  if (run.mesh.replica.value_or(1) > 1)
-    ways.push_back({without_replicas(run), "no replicas: each rank has a smaller part"});
-  if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)
-    ways.push_back({{"activation_checkpointing=auto"}, "activation checkpointing"});
-  return allowed(run, std::move(ways));
+  for (const auto& [cost, savings] : kLists)
+    if (least <= cost && cost <= most) append(ways, savings(in));
+  std::erase_if(ways, [&](const Saving& way) { return !may_change(in.run, way.overrides); });
+  return ways;
 }
-
-std::vector<Saving> rounding_savings(const Inputs& in) {
-  std::vector<Saving> ways = both(quantized_base(in), state_savings(in));
-  const std::optional<config::MeshShape> mesh = find_mesh(in);
-  if (in.run.max_grad_norm && mesh && mesh->ranks() == 1 && !in.adapter)
-    ways.push_back({{"max_grad_norm=null"}, "no clipping: gradients freed block by block"});
-  if (in.run.fsdp_reduce_dtype == config::Dtype::float32 && in.run.trainer == config::Trainer::Fsdp)
-    ways.push_back({{"fsdp_reduce_dtype=bfloat16"}, "gradients reduced in 16 bits"});
-  if (in.run.model.policy_dtype == config::Dtype::float32)
-    ways.push_back({{"model.policy_dtype=bfloat16"}, "weights in 16 bits"});
-  return allowed(in.run, std::move(ways));
-}
-
-std::vector<Saving> costly_savings(const Inputs& in) {
-  const config::RunConfig& run = in.run;
-  std::vector<Saving> ways = both(rounding_savings(in), lora(in));
-  if (run.optimizer == config::Optimizer::Adam || run.optimizer == config::Optimizer::AdamW)
-    ways.push_back({switch_optimizer(run, config::Optimizer::RMSprop), "half of Adam's optimizer state"});
-  if (run.optimizer != config::Optimizer::SGD)
-    ways.push_back({switch_optimizer(run, config::Optimizer::SGD),
-                    "SGD, without optimizer state (needs a far higher lr)"});
-  for (const std::int64_t part : {2, 4}) {
-    const std::int64_t length = run.max_length / part;
-    if (length < kShortest) break;
-    Overrides shorter = {fmt::format("max_length={}", length)};
-    if (run.max_prompt_length >= length) shorter.push_back(fmt::format("max_prompt_length={}", length / 2));
-    ways.push_back({shorter, "shorter texts: more is truncated"});
-  }
-  return allowed(run, std::move(ways));
-}
-
-std::vector<Saving> all_savings(const Inputs& in) { return both(harmless_savings(in), costly_savings(in)); }
 
 Saving joined(const std::vector<Saving>& savings) {
   Saving all;

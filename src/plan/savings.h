@@ -31,15 +31,20 @@ struct Saving {
 inline constexpr const char* kLora = "adapter=lora";
 Saving lora_of(const config::RunConfig& run);
 
-// Return every setting that saves memory without changing the split of the batch. Harmless savings change
-// only time and rounding, the cheapest first. Costly savings change the result of training or make updates
-// much slower, the smallest change first.
-std::vector<Saving> harmless_savings(const Inputs& in);
-std::vector<Saving> costly_savings(const Inputs& in);
-// Returns the costly savings that train the same weights: weights, gradients, optimizer state and frozen
-// matrices in fewer bits, offloaded state, and gradients that are not kept.
-std::vector<Saving> rounding_savings(const Inputs& in);
-std::vector<Saving> all_savings(const Inputs& in);
+// True if mixed precision, or reference scores that are computed once, would be a change. The search for the
+// fastest settings tries them too.
+inline constexpr const char* kMixed = "model.fsdp_policy_mp=bfloat16";
+bool can_be_mixed(const config::RunConfig& run);
+bool can_be_cached(const config::RunConfig& run);
+
+// The cost of a saving. little: time, and rounding in the usual dtypes. bits: weights, gradients, optimizer
+// state or frozen matrices in fewer bits, no clipping, or much slower updates, of the same weights. training:
+// other weights are trained, with another optimizer, or on shorter texts.
+enum class Cost { little, bits, training };
+
+// Returns every setting that saves memory without changing the split of the batch, in the order to try them:
+// the lowest cost first, and the smallest change first.
+std::vector<Saving> savings_of(const Inputs& in, Cost least = Cost::little, Cost most = Cost::training);
 
 // Joins all of them into one. If several set the same key, the last one counts.
 Saving joined(const std::vector<Saving>& savings);

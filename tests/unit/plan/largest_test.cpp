@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "plan/architecture.h"
 #include "plan/output.h"
+#include "plan/search.h"
 #include "test_plans.h"
 
 namespace dpo::plan {
@@ -62,7 +63,7 @@ TEST(Largest, NoLargerOneFits) {
   for (const std::string& name : built_in_models()) {
     const Inputs in = inputs_of(line + " model.name_or_path=" + name);
     if (in.table->count() <= models.back().in.table->count()) continue;
-    EXPECT_FALSE(find_fastest(in, rounding_savings(in))) << name;
+    EXPECT_FALSE(find_fastest(in, savings_of(in, Cost::bits, Cost::bits))) << name;
   }
 }
 

@@ -106,7 +106,7 @@ TEST_F(QuantizedModel, MayBeReplacedByAnArchive) {
 // Quantizing the model further is not offered as a way to save memory.
 TEST_F(QuantizedModel, KeepsItsBits) {
   const auto offers_bits = [&](const std::string& quantization, const std::string& more) {
-    for (const Saving& saving : costly_savings(inputs_of(line(quantization, "adapter=lora " + more))))
+    for (const Saving& saving : savings_of(inputs_of(line(quantization, "adapter=lora " + more)), Cost::bits))
       if (saving.overrides.front().starts_with("adapter.base_dtype=")) return true;
     return false;
   };
@@ -116,7 +116,7 @@ TEST_F(QuantizedModel, KeepsItsBits) {
 
 // An adapter keeps the quantized weights, so matmuls are no longer in 8 bits.
 TEST_F(QuantizedModel, AnAdapterOverItGivesUpFp8) {
-  for (const Saving& saving : costly_savings(inputs_of(line(kInt8, "fp8=true"))))
+  for (const Saving& saving : savings_of(inputs_of(line(kInt8, "fp8=true")), Cost::bits))
     if (saving.overrides.front() == kLora) {
       EXPECT_EQ(saving.overrides, (Overrides{kLora, "fp8=false"}));
       return;

@@ -84,7 +84,7 @@ TEST(OptimizerStatePlan, SaysWhereOffloadingDoesNothing) {
 
 std::vector<std::string> offered(const std::string& line) {
   std::vector<std::string> words;
-  for (const auto& [overrides, reason] : costly_savings(inputs_of(line)))
+  for (const auto& [overrides, reason] : savings_of(inputs_of(line), Cost::bits))
     words.push_back(overrides[0] == "adapter=lora" ? overrides.back() : overrides[0]);
   return words;
 }
@@ -154,7 +154,7 @@ TEST(OptimizerStatePlan, IsOfferedBeforeWhatChangesMore) {
 }
 
 TEST(OptimizerStatePlan, SgdHasNoStateToStore) {
-  const Saving all = joined(all_savings(inputs_of("model=pythia28 optimizer=AdamW optimizer_state=8bit")));
+  const Saving all = joined(savings_of(inputs_of("model=pythia28 optimizer=AdamW optimizer_state=8bit")));
   for (const std::string& word : all.overrides) {
     EXPECT_NE(word, "offload=optimizer");
     EXPECT_NE(word, "optimizer_state=8bit");

@@ -1,9 +1,10 @@
+#include "plan/search.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "base/divisors.h"
-#include "plan/largest.h"
 #include "plan/rules.h"
 
 namespace dpo::plan {
@@ -57,13 +58,9 @@ std::vector<TrainerAndMesh> meshes_to_try(const Inputs& in) {
 
 std::vector<Choice> choices(const Inputs& in) {
   std::vector<std::optional<config::Dtype>> precisions = {in.run.model.fsdp_policy_mp};
-  if (!in.run.model.fsdp_policy_mp && in.run.model.policy_dtype == config::Dtype::float32 &&
-      may_change(in.run, {"model.fsdp_policy_mp=bfloat16"}))
-    precisions.push_back(config::Dtype::bfloat16);
+  if (can_be_mixed(in.run) && may_change(in.run, {kMixed})) precisions.push_back(config::Dtype::bfloat16);
   std::vector<config::ReferenceScoring> references = {in.run.reference};
-  if (in.run.reference == config::ReferenceScoring::live && uses_reference(in.run.loss) &&
-      can_cache(in.run.loss))
-    references.push_back(config::ReferenceScoring::cached);
+  if (can_be_cached(in.run)) references.push_back(config::ReferenceScoring::cached);
   std::vector<config::RecomputedLayers> checkpointings = {in.run.activation_checkpointing};
   for (const std::int64_t count : {std::int64_t{0}, config::RecomputedLayers::kAutomatic})
     if (count != in.run.activation_checkpointing.count) checkpointings.push_back({count});
@@ -106,38 +103,29 @@ bool may_fit(const Inputs& in) { return memory_per_gpu(make_workload(in, Referen
 
 bool keeps_batch_rule(const Plan& plan) { return plan.find("batch-per-gpu")->verdict == Verdict::ok; }
 
-using Ids = std::vector<std::string>;
-
-bool contains(const Ids& ids, const std::string& id) { return std::ranges::find(ids, id) != ids.end(); }
+bool contains(const RuleIds& ids, const std::string& id) { return std::ranges::find(ids, id) != ids.end(); }
 
 // Returns the rules that a plan breaks.
-Ids errors_of(const Plan& plan) {
-  Ids ids;
+RuleIds errors_of(const Plan& plan) {
+  RuleIds ids;
   for (const Finding& finding : plan.findings)
     if (finding.verdict == Verdict::error) ids.push_back(finding.id);
   return ids;
 }
 
-// The input of a search, which must remove all errors but the accepted ones.
-struct Search {
-  const Inputs& in;
-  Ids accepted;
-};
-
-bool is_accepted(const Plan& plan, const Ids& accepted) {
+bool is_accepted(const Plan& plan, const RuleIds& accepted) {
   return plan.fits() && keeps_batch_rule(plan) &&
          std::ranges::all_of(errors_of(plan), [&](const std::string& id) { return contains(accepted, id); });
 }
 
 // Finds the fastest of the choices that do not change the result of training.
-std::optional<Fit> find_among_choices(const Search& search) {
-  const Inputs& in = search.in;
+std::optional<Fit> find_among_choices(const Inputs& in, const RuleIds& accepted) {
   std::optional<Fit> best;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
     if (!find_mesh(chosen) || !may_fit(chosen)) continue;
     Plan plan = assess(chosen);
-    if (!is_accepted(plan, search.accepted)) continue;
+    if (!is_accepted(plan, accepted)) continue;
     Overrides overrides = difference(in.run, choice);
     // Among equally fast choices, the one that changes least is taken.
     constexpr double kNoticeable = 0.999;
@@ -149,67 +137,40 @@ std::optional<Fit> find_among_choices(const Search& search) {
   return best;
 }
 
-std::optional<Fit> find_with(const Search& search, const std::vector<Saving>& savings) {
-  const Saving change = joined(savings);
-  const Inputs saving = changed(search.in, change.overrides);
-  std::optional<Fit> fit = find_among_choices({saving, search.accepted});
-  if (!fit) return std::nullopt;
-  fit->overrides = change.overrides + fit->overrides;
-  fit->costs = change.reason;
-  return fit;
-}
-
-// Removes savings that are not needed. `fit` was found with all of `savings`, of which the last is needed.
-Fit without_unneeded(const Search& search, std::vector<Saving> savings, Fit fit) {
-  for (std::size_t i = savings.size() - 1; i-- > 0;) {
-    std::vector<Saving> fewer = savings;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    std::optional<Fit> still = find_with(search, fewer);
-    if (!still) continue;
-    savings = std::move(fewer);
-    fit = *std::move(still);
-  }
-  return fit;
-}
-
-std::optional<Fit> find_with_fewest(const Search& search, const std::vector<Saving>& savings) {
-  if (std::optional<Fit> fit = find_among_choices(search)) return fit;
-  std::vector<Saving> taken;
-  for (const Saving& saving : savings) {
-    taken.push_back(saving);
-    if (std::optional<Fit> fit = find_with(search, {saving})) return fit;
-    if (std::optional<Fit> fit = find_with(search, taken))
-      return without_unneeded(search, std::move(taken), *fit);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<std::string> Fit::errors() const { return errors_of(plan); }
 
-std::vector<std::string> lasting_errors(const Inputs& in) {
-  std::optional<Ids> lasting;
+RuleIds lasting_errors(const Inputs& in) {
+  std::optional<RuleIds> lasting;
   for (const Choice& choice : choices(in)) {
     const Inputs chosen = with(in, choice);
     // Checkpointing changes memory only.
     if (choice.checkpointing != in.run.activation_checkpointing || !find_mesh(chosen)) continue;
-    const Ids errors = errors_of(assess(chosen));
+    const RuleIds errors = errors_of(assess(chosen));
     if (!lasting) lasting = errors;
     std::erase_if(*lasting, [&](const std::string& id) {
       return id == "memory" || id == "host-memory" || !contains(errors, id);
     });
     if (lasting->empty()) break;
   }
-  return lasting.value_or(Ids());
+  return lasting.value_or(RuleIds());
 }
 
-std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings) {
-  return find_with_fewest({in, {}}, savings);
+std::optional<Fit> find_fastest(const Inputs& in, const std::vector<Saving>& savings,
+                                const RuleIds& accepted) {
+  return with_fewest(savings, [&](const std::vector<Saving>& taken) {
+    const Saving change = joined(taken);
+    std::optional<Fit> fit = find_among_choices(changed(in, change.overrides), accepted);
+    if (!fit) return fit;
+    fit->overrides = change.overrides + fit->overrides;
+    fit->costs = change.reason;
+    return fit;
+  });
 }
 
 std::optional<Fit> find_fastest(const Inputs& in) {
-  return find_with_fewest({in, lasting_errors(in)}, costly_savings(in));
+  return find_fastest(in, savings_of(in, Cost::bits), lasting_errors(in));
 }
 
 }  // namespace dpo::plan
