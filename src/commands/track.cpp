@@ -22,13 +22,13 @@ struct TrackArguments {
 void describe(CLI::App& command, TrackArguments& arguments) {
   std::vector<std::string> names;
   for (const track::Package& package : track::packages()) names.emplace_back(package.name);
-  command.description("send a run to a tracker");
+  command.description("send a run to Weights & Biases, MLflow, trackio or SwanLab");
   takes_path(command.add_option("RUN", arguments.run, "run folder"))->required();
   command.add_option("--to", arguments.to, "the tracker, by the name of its Python package")
       ->required()
       ->check(CLI::IsMember(names));
   command.footer(
-      "Sends what the tracker does not have yet, with the package of python3, and goes on until the run has "
+      "Sends what the tracker does not have yet, with the package of python3, and goes on until the run has\n"
       "ended. A run sends its metrics while it trains if its keys say so. See docs/tracking.md.");
 }
 
