@@ -182,8 +182,16 @@ def new_id(length):
     return "".join(random.SystemRandom().choices(string.ascii_lowercase + string.digits, k=length))
 
 
-class Wandb:
-    """Weights & Biases, with the names and tables of direct-preference-optimization."""
+class Tracker:
+    """One class for each package. start(run, config, state) begins the run or continues state.id, and sets state.where;
+    log(step, metrics, distributions, samples) sends a step, and finish(status) ends this part of the run."""
+
+    def flush(self):
+        """Sends what log() has kept."""
+
+
+class Wandb(Tracker):
+    """Uses the names and tables of direct-preference-optimization."""
 
     def start(self, run, config, state):
         import wandb
@@ -214,14 +222,11 @@ class Wandb:
                 values[name] = wandb.Table(columns=["step", "prompt", "sample"], data=rows)
         self.run.log(values, step=step)
 
-    def flush(self):
-        pass
-
     def finish(self, status):
         self.run.finish(exit_code=EXIT_CODES[status])
 
 
-class Mlflow:
+class Mlflow(Tracker):
     METRICS_AT_ONCE, PARAMETERS_AT_ONCE = 1000, 100  # limits of the server
     STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "killed": "KILLED"}
 
@@ -288,7 +293,7 @@ class Mlflow:
         self.client.set_terminated(self.id, self.STATUS[status])
 
 
-class Trackio:
+class Trackio(Tracker):
     def start(self, run, config, state):
         import trackio
         self.trackio = trackio
@@ -305,14 +310,11 @@ class Trackio:
             values["samples"] = self.trackio.Table(columns=["prompt", "policy", "reference"], data=[list(row) for row in samples])
         self.trackio.log(values, step=step)
 
-    def flush(self):
-        pass
-
     def finish(self, status):
         self.trackio.finish()
 
 
-class Swanlab:
+class Swanlab(Tracker):
     def start(self, run, config, state):
         import swanlab
         self.swanlab = swanlab
@@ -329,9 +331,6 @@ class Swanlab:
         if samples:
             values["samples"] = [self.swanlab.Text(policy, caption=prompt) for prompt, policy, _ in samples]
         self.swanlab.log(values, step=step)
-
-    def flush(self):
-        pass
 
     def finish(self, status):
         self.swanlab.finish(state={"finished": "success", "failed": "crashed"}.get(status, "aborted"))
