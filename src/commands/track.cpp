@@ -28,8 +28,9 @@ void describe(CLI::App& command, TrackArguments& arguments) {
       ->required()
       ->check(CLI::IsMember(names));
   command.footer(
-      "Sends what the tracker does not have yet, with the package of python3, and goes on until the run has\n"
-      "ended. A run sends its metrics while it trains if its keys say so. See docs/tracking.md.");
+      "Sends what the tracker does not have yet, with its package of python3, and follows a run that "
+      "trains.\n"
+      "Runs are sent while they train if wandb.enabled or another key says so. See docs/tracking.md.");
 }
 
 void require_mlflow_server(const config::RunConfig& config) {
