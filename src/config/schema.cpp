@@ -336,8 +336,7 @@ std::vector<std::string> all_keys() {
 const std::vector<std::string>& sections() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = groups();
-    all.insert(all.end(),
-               {"mesh", "wandb", "mlflow", "trackio", "swanlab", "plan", "dataset_paths", "data"});
+    all.insert(all.end(), {"mesh", "wandb", "mlflow", "trackio", "swanlab", "plan", "dataset_paths", "data"});
     return all;
   }();
   return names;

@@ -248,7 +248,8 @@ TEST_F(Chats, WhosePromptIsWrittenDifferentlyBeginWhereBothAgree) {
     tokenize(kPrompt, {"[" + message("assistant", "a") + "]"});
     FAIL();
   } catch (const ChatError& error) {
-    EXPECT_NE(std::string(error.what()).find("the prompt alone is 'A', with the answer it is 'B'"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("the prompt alone is 'A', with the answer it is 'B'"),
+              std::string::npos)
         << error.what();
   }
 }
