@@ -15,7 +15,7 @@ namespace {
 // Keys may be huge, so their products are capped here, far above any number of ranks.
 constexpr std::int64_t kMostRanks = 1'000'000'000;
 
-std::int64_t limited_matmul(std::int64_t a, std::int64_t b) {
+std::int64_t limited_product(std::int64_t a, std::int64_t b) {
   return a > kMostRanks / b ? kMostRanks : a * b;
 }
 
@@ -64,8 +64,8 @@ std::string contradiction(const RunConfig& run, std::int64_t ranks) {
 
 std::int64_t ranks_asked_for(const RunConfig& run) {
   const MeshConfig& mesh = run.mesh;
-  return limited_matmul(limited_matmul(mesh.replica.value_or(1), mesh.shard.value_or(1)),
-                        mesh.tensor.value_or(1));
+  return limited_product(limited_product(mesh.replica.value_or(1), mesh.shard.value_or(1)),
+                         mesh.tensor.value_or(1));
 }
 
 std::int64_t ranks_to_start(const RunConfig& run, std::int64_t gpus) {

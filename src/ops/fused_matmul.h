@@ -7,7 +7,7 @@
 
 namespace dpo::ops::fused {
 
-// True if product() may support the dtypes and the device.
+// True if matmul() may support the dtypes and the device.
 bool supports_matmul(const at::Tensor& a, const at::Tensor& b);
 
 // Computes out = a b, and adds `bias` to every row if it is defined. `usual` computes the same with LibTorch,
