@@ -232,7 +232,7 @@ class Mlflow(Tracker):
 
     def start(self, run, config, state):
         import mlflow
-        self.entities, self.metrics = mlflow.entities, []
+        self.entities, self.kept = mlflow.entities, {}
         self.client = mlflow.MlflowClient(tracking_uri=config["mlflow"]["tracking_uri"])
         try:
             known = state.id and self.client.get_run(state.id)
@@ -245,6 +245,8 @@ class Mlflow(Tracker):
         else:
             known = self.create(config)
             state.id, state.sent = known.info.run_id, -1
+            state.save()  # another attempt must not begin another run
+        self.add_parameters(known, config)
         uri = self.client.tracking_uri.rstrip("/")
         state.where = f"{uri}/#/experiments/{known.info.experiment_id}/runs/{state.id}" if uri.startswith("http") else uri
         self.id = state.id
@@ -252,15 +254,17 @@ class Mlflow(Tracker):
     def create(self, config):
         name = config["mlflow"]["experiment"] or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "direct-preference-optimization"
         experiment = self.client.get_experiment_by_name(name)
-        run = self.client.create_run(experiment.experiment_id if experiment else self.client.create_experiment(name),
-                                     run_name=config["exp_name"],
-                                     tags={"mlflow.user": os.environ.get("USER", ""), "mlflow.source.name": "dpo train",
-                                           "mlflow.source.type": "LOCAL"})
-        parameters = [self.entities.Param(re.sub(r"[^\w./ -]", "_", key)[:250], self.text(value)[:6000])
-                      for key, value in self.flat(config).items()]
+        return self.client.create_run(experiment.experiment_id if experiment else self.client.create_experiment(name),
+                                      run_name=config["exp_name"],
+                                      tags={"mlflow.user": os.environ.get("USER", ""), "mlflow.source.name": "dpo train",
+                                            "mlflow.source.type": "LOCAL"})
+
+    def add_parameters(self, run, config):
+        """Adds those that the run does not have. A server rejects another value of one that it has."""
+        values = {re.sub(r"[^\w./ -]", "_", key)[:250]: self.text(value)[:6000] for key, value in self.flat(config).items()}
+        parameters = [self.entities.Param(key, value) for key, value in values.items() if key not in run.data.params]
         for i in range(0, len(parameters), self.PARAMETERS_AT_ONCE):
             self.client.log_batch(run.info.run_id, params=parameters[i:i + self.PARAMETERS_AT_ONCE])
-        return run
 
     @staticmethod
     def flat(config):
@@ -275,6 +279,8 @@ class Mlflow(Tracker):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def log(self, step, metrics, distributions, samples):
+        if step in self.kept:  # a failed attempt, perhaps only without an answer: the same times make the same points
+            return
         if samples:
             table = {"columns": ["step", "prompt", "policy", "reference"], "data": [[step, *sample] for sample in samples]}
             try:
@@ -282,12 +288,13 @@ class Mlflow(Tracker):
             except Exception:  # an artifact store that fails must not keep the metrics back
                 traceback.print_exc()
         now = int(time.time() * 1000)
-        self.metrics += [self.entities.Metric(name, value, now, step) for name, value in metrics.items()]
+        self.kept[step] = [self.entities.Metric(name, value, now, step) for name, value in metrics.items()]
 
     def flush(self):
-        metrics, self.metrics = self.metrics, []
+        metrics = [metric for of_step in self.kept.values() for metric in of_step]
         for i in range(0, len(metrics), self.METRICS_AT_ONCE):
             self.client.log_batch(self.id, metrics=metrics[i:i + self.METRICS_AT_ONCE])
+        self.kept = {}
 
     def finish(self, status):
         self.client.set_terminated(self.id, self.STATUS[status])
