@@ -159,6 +159,54 @@ class Tracking(TinyRuns):
             self.assertNotIn("wandb", done.stderr)
             self.assertEqual([*self.run_folder.glob("track-*")], [])
 
+    def test_nothing_counts_as_sent_if_the_package_is_turned_off(self):
+        done = self.run_it("n_examples=8", STAND_IN="disabled")
+        self.check(done)
+        self.assertNotIn("Weights & Biases", done.stderr)
+        sent = self.track("--to", "wandb", STAND_IN="disabled")
+        self.assertEqual((sent.returncode, sent.stderr), (1, "error: W&B is turned off by its settings or by WANDB_MODE\n"))
+        self.check(self.track("--to", "wandb"))
+        self.check_sent()
+
+    def test_a_copied_run_with_unusual_texts_and_values(self):
+        self.check(self.run_it("n_examples=80", "sample_during_eval=true", "n_eval_model_samples=1", "wandb.enabled=false"))
+        (self.run_folder / ".lock").unlink()
+        sample, evaluated = (self.run_folder / folder / "step-80.jsonl" for folder in ("samples", "eval"))
+        sample.write_text(json.dumps({"prompt": "\x85", "policy": "a\u2028b"}, ensure_ascii=False) + "\n", encoding="utf-8")
+        records = [json.loads(line) for line in evaluated.read_text().splitlines()]
+        records[0]["rewards"][0] = None  # as NaN is written
+        evaluated.write_text("".join(json.dumps(record) + "\n" for record in records))
+        self.check(self.track("--to", "wandb"))
+        self.check_sent()
+        last = self.calls("log")[-1]["values"]
+        self.assertEqual(last["policy_samples"]["data"], [[80, "\x85", "a\u2028b"]])
+        self.assertEqual([sum(last[f"eval_rewards/{name}"]["counts"]) for name in ("chosen", "rejected", "margins")],
+                         [len(records) - 1, len(records), len(records) - 1])
+
+    def test_a_state_that_cannot_be_used(self):
+        self.check(self.run_it("n_examples=8", "wandb.enabled=false"))
+        state, other = self.run_folder / "track-wandb.json", self.folder / "other.json"
+        state.write_text("damaged")
+        done = self.track("--to", "wandb")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"error: {state} is damaged; remove it, and the run is sent as another one\n"))
+        state.rename(other)
+        os.link(other, state)
+        done = self.track("--to", "wandb")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"error: {state} is not a regular file with one name; remove it\n"))
+        self.assertEqual(other.read_text(), "damaged")
+
+    def test_a_folder_with_the_name_of_a_package_is_no_package(self):
+        (self.folder / "path/trackio").mkdir(parents=True)
+        python = self.folder / "path/python3"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without the packages of the test environment
+        python.chmod(0o755)
+        self.check(self.run_it("n_examples=8", "wandb.enabled=false"))
+        done = self.track("--to", "trackio", PYTHONPATH=str(self.folder / "path"), PATH=f"{python.parent}:{os.environ['PATH']}")
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, "error: python3 has no package trackio: install it, for example with pip\n"))
+
     def test_a_run_is_sent_later(self):
         self.check(self.run_it("n_examples=80", "wandb.enabled=false"))
         done = self.track("--to", "wandb")

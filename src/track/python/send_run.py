@@ -19,6 +19,7 @@ import re
 import select
 import shlex
 import signal
+import stat
 import string
 import threading
 import time
@@ -35,13 +36,16 @@ EXIT_CODES = {"finished": 0, "failed": 2, "stopped": 143, "killed": 137}
 
 def whole_lines(file):
     """Yields the lines that a file has grown by since the last call."""
-    while (line := file.readline()).endswith(b"\n"):
+    line = file.readline()
+    while line.endswith(b"\n"):
         yield line
+        line = file.readline()
     file.seek(-len(line), os.SEEK_CUR)
 
 
 def json_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    # Lines of bytes end only at \n. Lines of text would also end at U+2028, which a model may write.
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 class Run:
@@ -63,8 +67,11 @@ class Run:
         """Waits for the end of the run, and then ends this process if it takes too long, even if a library hangs."""
         while True:
             lives, status = self.lives(), None
-            for line in whole_lines(self.log):
-                status = self.status_after(line.decode(errors="replace")[self.TIME:], status)
+            try:
+                for line in whole_lines(self.log):
+                    status = self.status_after(line.decode(errors="replace")[self.TIME:], status)
+            except OSError:  # the end of the run must be noticed also if its disk fails
+                pass
             self.status = status or (None if lives else "killed")
             if self.status:
                 break
@@ -83,12 +90,14 @@ class Run:
     def lives(self):
         if self.process is not None:
             return not select.select([self.process], [], [], 0)[0]
-        with open(self.folder / ".lock", "rb") as lock:  # the process of the run holds it
-            try:
+        try:
+            with open(self.folder / ".lock", "rb") as lock:  # the process of the run holds it
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return False
-            except OSError:
-                return True
+        except FileNotFoundError:  # a copy of a run
+            return False
+        except OSError:
+            return True
 
     def steps(self, after):
         """Yields (step, metrics) of each complete step after `after`. An update and an evaluation may have the same step,
@@ -100,13 +109,14 @@ class Run:
         for line in whole_lines(self.metrics):
             try:
                 row = json.loads(line)
-            except ValueError:  # damaged by a crash
+                step_of_row = int(row["counters/examples"])
+            except (ValueError, KeyError, TypeError):  # damaged by a crash
                 continue
-            if row["counters/examples"] != step:
+            if step_of_row != step:
                 if metrics and step > after:
                     yield step, metrics
                 self.complete = self.metrics.tell() - len(line)
-                step, metrics = int(row["counters/examples"]), {}
+                step, metrics = step_of_row, {}
             metrics |= {name: math.nan if value is None else value for name, value in row.items()}
         if is_whole and metrics and step > after:
             yield step, metrics
@@ -135,7 +145,7 @@ class Run:
                 add("chosen", record, 0)
             if is_pair or not record.get("desirable", True):
                 add("rejected", record, -1)
-            if is_pair and "rewards_eval/margins" in metrics:
+            if is_pair and "rewards_eval/margins" in metrics and None not in record["rewards"]:  # null is NaN
                 values.setdefault("eval_rewards/margins", []).append(record["rewards"][0] - record["rewards"][-1])
         return values
 
@@ -157,6 +167,9 @@ class State:
 
     def __init__(self, file, wait):
         self.file = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+")
+        found = os.fstat(self.file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # another user's link to a file of this user
+            sys.exit(f"error: {file} is not a regular file with one name; remove it")
         while True:
             try:
                 fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -167,9 +180,12 @@ class State:
                 time.sleep(POLL)
             except OSError:  # a file system without locks
                 break
-        text = self.file.read()
-        known = json.loads(text) if text else {}
-        self.id, self.sent, self.where = known.get("id"), known.get("sent", -1), known.get("where")
+        line = self.file.readline()  # a killed process may have left more lines
+        try:
+            known = json.loads(line) if line else {}
+            self.id, self.sent, self.where = known.get("id"), known.get("sent", -1), known.get("where")
+        except (ValueError, AttributeError):
+            sys.exit(f"error: {file} is damaged; remove it, and the run is sent as another one")
 
     def save(self):
         self.file.seek(0)
@@ -208,6 +224,8 @@ class Wandb(Tracker):
         except wandb.errors.UsageError as error:  # without a login
             print(f"W&B: {error}; the run is written offline", file=sys.stderr)
             self.run = begin(mode="offline")
+        if getattr(self.run, "disabled", False):  # by 'wandb disabled', for example; nothing must count as sent
+            sys.exit(None if run.process is not None else "error: W&B is turned off by its settings or by WANDB_MODE")
         if self.run.offline:
             state.where = f"wandb sync {shlex.quote(str(run.folder))}/wandb/offline-run-*-{state.id}"
         else:
@@ -389,7 +407,8 @@ def follow(run, tracker, config, state):
 
 def main(config):
     folder, name, *live = sys.argv[1:]
-    if importlib.util.find_spec(name) is None:
+    package = importlib.util.find_spec(name)
+    if package is None or package.origin is None:  # a folder of that name in PYTHONPATH is no package
         sys.exit(NO_PACKAGE if live else f"error: python3 has no package {name}: install it, for example with pip")
     if live:  # the run ends this process, also after a signal to all processes of a job
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -403,5 +422,7 @@ def main(config):
         traceback.print_exc()
         print(f"{type(error).__name__}: {error}".partition("\n")[0], file=sys.stderr, flush=True)
         os._exit(1)  # threads of a library may wait for a server
+    except KeyboardInterrupt:  # only of 'dpo track', which can be called again
+        sys.exit(130)
     if state.where and not live:
         print(state.where)

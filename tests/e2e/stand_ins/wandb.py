@@ -31,6 +31,7 @@ class Table:
 class Run:
     def __init__(self, id):
         self.offline, self.url = False, f"https://wandb.test/{id}"
+        self.disabled = os.environ.get("STAND_IN") == "disabled"
         calls = [json.loads(line) for line in open(os.environ["STAND_IN_LOG"])]
         self.step = max([call["step"] + 1 for call in calls if call["call"] == "log" and call["id"] == id], default=0)
         self.id = id
