@@ -113,26 +113,29 @@ void report(const Event& event, run::RunFolder& folder, const train::Listener& l
 
 // Waits for the trackers, which read in the log that the run has ended.
 void finish_trackers(run::RunFolder& folder, const train::Listener& listener) {
-  const bool written = folder.flush();
   folder.finish_trackers();
-  for (const std::string& note : folder.tracker_notes()) {
+  const std::vector<std::string> notes = folder.tracker_notes();
+  for (const std::string& note : notes) {
     listener.say(note);
     folder.log(note);
   }
-  if (written) return;
-  listener.warn(
-      fmt::format("cannot write to {} (is the disk full?); some logs of the run are missing in the trackers, "
-                  "and metrics.jsonl may have them",
-                  folder.path().string()));
+  if (!notes.empty()) folder.write_report();  // it has the warnings
 }
 
-// `end` is the last event of the run.
+// `end` is the last event of the run. The trackers are waited for last, because the process may be killed
+// meanwhile, by a job scheduler or because another rank has failed.
 void end_run(const Event& end, run::RunFolder& folder, const train::Listener& listener) {
+  const bool written = folder.flush();
   if (!end.line.empty()) folder.log(end.line);
-  finish_trackers(folder, listener);
   if (const std::string problem = folder.write_report(); !problem.empty())
     listener.warn(fmt::format("no report: {}; try: {}", problem,
                               shell_command({"dpo", "report", folder.path().string()})));
+  finish_trackers(folder, listener);
+  if (!written)
+    listener.warn(
+        fmt::format("cannot write to {} (is the disk full?); some logs of the run are missing in the "
+                    "trackers, and metrics.jsonl may have them",
+                    folder.path().string()));
   listener.report(end);
 }
 
