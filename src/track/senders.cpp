@@ -186,7 +186,7 @@ Senders::Senders(const fs::path& run, const std::string& config, const std::vect
       if (process == kNotStarted)
         notes_.push_back(note_of_missing(run, package));
       else
-        running_.push_back({&package, process});
+        running_.push_back({.package = &package, .process = process});
     } catch (const std::exception& error) {  // for example, a link in place of the log
       notes_.push_back(fmt::format("warning: {}: {}", package_named(name).title, error.what()));
     }
@@ -211,7 +211,20 @@ void Senders::finish() {
 
 std::vector<std::string> Senders::notes() {
   check(Clock::now());
+  tell_where();
   return std::exchange(notes_, {});
+}
+
+void Senders::tell_where() {
+  if (std::ranges::all_of(running_, &Sender::is_shown)) return;
+  for (const Shown& shown : shown_at(run_))
+    for (Sender& sender : running_)
+      if (!sender.is_shown && sender.package->name == shown.tracker) {
+        sender.is_shown = true;
+        notes_.push_back(
+            fmt::format("note: the run is tracked by {}: {}{}", sender.package->title, shown.where,
+                        shown.tracker == "wandb" ? " (wandb.enabled=false turns this off)" : ""));
+      }
 }
 
 void Senders::check(Clock::time_point deadline) {

@@ -42,10 +42,13 @@ class Senders {
   struct Sender {
     const Package* package;
     pid_t process;
+    bool is_shown = false;  // the user knows where
   };
 
   // Notes the senders that have ended, or end before the deadline.
   void check(std::chrono::steady_clock::time_point deadline);
+  // Notes where the run is shown, while it trains: a package that is installed sends it without being asked.
+  void tell_where();
 
   const std::filesystem::path run_;
   const std::chrono::seconds limit_;  // for the time after the end of the run
