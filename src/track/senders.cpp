@@ -127,11 +127,18 @@ std::optional<int> wait_until(pid_t process, Clock::time_point deadline) {
   }
 }
 
+// Returns the last line of a log for a message. A server may have sent it, so it can have any length and
+// control characters of terminals.
 std::string last_line(const fs::path& log) {
+  constexpr std::size_t kMost = 500;
   std::ifstream file(log);
   std::string last;
   for (std::string line; std::getline(file, line);)
     if (!line.empty()) last = line;
+  if (last.empty()) return "it ended without a message";
+  if (last.size() > kMost) last = last.substr(0, kMost) + "...";
+  std::ranges::replace_if(
+      last, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
   return replace_invalid_utf8(last);
 }
 
@@ -143,7 +150,7 @@ seconds time_limit() {
 }
 
 std::string command_to_send(const fs::path& run, const Package& package) {
-  return fmt::format("dpo track {} --to {}", run.string(), package.name);
+  return fmt::format("dpo track {} --to {}", shell_command({run.string()}), package.name);
 }
 
 std::string note_of_missing(const fs::path& run, const Package& package) {
@@ -271,7 +278,10 @@ std::vector<Shown> shown_at(const fs::path& run) {
 std::string problem_of_mlflow_uri(const std::string& given, const std::string& uri) {
   const std::size_t scheme = uri.find("://");
   const std::size_t host = scheme == uri.npos ? 0 : scheme + 3;
-  if (uri.substr(host, uri.find('/', host) - host).find('@') == uri.npos) return "";
+  const std::size_t end = uri.find('/', host);
+  // Passwords of databases may contain '/'. The address of a file begins with it.
+  const bool is_database = scheme != uri.npos && end != host && !uri.starts_with("http");
+  if (uri.substr(host, is_database ? uri.npos : end - host).find('@') == uri.npos) return "";
   return fmt::format(
       "{}: the address contains a user name or password, which would be written to the run folder; set "
       "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead",

@@ -86,6 +86,29 @@ TEST_F(SendersTest, AFailureIsToldOnceWithTheLastLineOfItsLog) {
   EXPECT_EQ(senders.notes(), Texts{});
 }
 
+TEST_F(SendersTest, AFailureIsToldInOneShortLine) {
+  use_python("exit 1");
+  EXPECT_EQ(notes_of_run({"wandb"}),
+            Texts{"warning: Weights & Biases: it ended without a message (" + run() +
+                  "/track-wandb.log); 'dpo track " + run() + " --to wandb' sends what is missing"});
+  use_python("printf '\\033[31m%0600d\\n' 0; exit 1");
+  const Texts notes = notes_of_run({"wandb"});
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(notes[0].starts_with("warning: Weights & Biases:  [31m000")) << notes[0];
+  EXPECT_NE(notes[0].find("000... ("), std::string::npos) << notes[0];
+}
+
+TEST_F(SendersTest, SayOnceWhereTheRunIsShown) {
+  use_python("echo '{\"where\": \"https://test\"}' > " + run() + "/track-wandb.json; read end <&3; exit 0");
+  Senders senders(folder_.path(), "{}", {"wandb"});
+  Texts notes;
+  while ((notes = senders.notes()).empty()) std::this_thread::yield();
+  EXPECT_EQ(notes, Texts{"note: the run is tracked by Weights & Biases: https://test "
+                         "(wandb.enabled=false turns this off)"});
+  senders.finish();
+  EXPECT_EQ(senders.notes(), Texts{});
+}
+
 TEST_F(SendersTest, ATrackerThatHangsDoesNotKeepTheRunFromEnding) {
   use_python("echo $$ > " + run() + "/process; trap '' TERM; while :; do sleep 1; done");
   EXPECT_EQ(notes_of_run({"wandb"}).size(), 1u);
@@ -123,6 +146,7 @@ TEST(ShownAt, NamesEachTrackerThatHasTheRun) {
 TEST(MlflowUri, MustNotHaveAPassword) {
   for (const char* uri : {"http://host:5000", "sqlite:////home/a@b/mlflow.db", "databricks", "file:./mlruns"})
     EXPECT_EQ(problem_of_mlflow_uri("mlflow.tracking_uri", uri), "") << uri;
+  EXPECT_NE(problem_of_mlflow_uri("mlflow.tracking_uri", "postgresql://me:hid/den@host/db"), "");
   const std::string problem = problem_of_mlflow_uri("mlflow.tracking_uri", "https://me:hidden@host/path");
   EXPECT_TRUE(problem.starts_with("mlflow.tracking_uri: the address contains a user name or password"))
       << problem;
