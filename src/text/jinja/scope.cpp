@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "text/jinja/python.h"
 #include "text/jinja/symbols.h"
 #include "text/jinja/unsupported.h"
 
@@ -60,8 +61,16 @@ class Resolver {
     if (const auto* test = dynamic_cast<TestExpr*>(&node); test && !test->test && !frame.soft)
       throw SyntaxError(node.at, not_found("test", test->name));
     Frame inner = frame;
-    if (dynamic_cast<ConditionalExpr*>(&node)) inner.soft = true;
+    if (dynamic_cast<ConditionalExpr*>(&node) || is_decided_by_constant(node)) inner.soft = true;
     node.each_child([&](Node& child) { visit(child, inner); });
+  }
+
+  // True for `1 or x` and `0 and x`: Jinja2 folds constants and never compiles x, whose filters and tests
+  // need not exist.
+  static bool is_decided_by_constant(Node& node) {
+    const auto* const logic = dynamic_cast<LogicExpr*>(&node);
+    const auto* const left = logic ? dynamic_cast<const Literal*>(logic->left.get()) : nullptr;
+    return left && truth(left->value) != logic->is_and;
   }
 
   static Slot slot_of(const std::string& name, const Node& node, const Frame& frame) {
