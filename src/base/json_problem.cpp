@@ -101,7 +101,7 @@ std::string wanted(JsonExpected expected, std::string_view whole) {
 std::string in_words(JsonExpected expected, std::string_view text, std::size_t at, std::string_view whole) {
   switch (expected) {
     case JsonExpected::Utf8:
-      return fmt::format("the byte 0x{:02x} is not UTF-8; save the file in that encoding",
+      return fmt::format("the byte 0x{:02x} is not UTF-8; save the file as UTF-8",
                          static_cast<unsigned char>(text[at]));
     case JsonExpected::EndOfString: return broken_string(text, at, whole);
     case JsonExpected::Escape: return broken_escape(text, at, whole);

@@ -19,14 +19,15 @@ struct JsonProblem {
 // Returns the printable text around a byte, within its line, because lines may be long.
 std::string piece_of_line(std::string_view text, std::size_t at);
 
-// Returns nullopt if the text is JSON. `whole` names the unit that the text is: "line", "file".
+// Returns nullopt if the text is JSON. `whole` is the word for the text in messages: "line", "file".
 std::optional<JsonProblem> json_problem(std::string_view text, std::string_view whole);
 
 // Returns "not valid JSON at line 3, column 7: found ...; near '...'", and whether the text may be cut off.
 std::string why_not_json(std::string_view text);
 
-// Returns true if lists and objects are nested deeper than kDeepestJson levels, which happens in no file of a
-// model. Parsing is not recursive, but copying and writing a value are, and would overflow the stack.
+// Returns true if lists and objects are nested deeper than kDeepestJson levels, more than any file or answer
+// that dpo reads. Parsing is not recursive, but copying and writing a value are, and would overflow the
+// stack.
 inline constexpr std::size_t kDeepestJson = 64;
 bool is_nested_deeply(std::string_view json);
 

@@ -124,7 +124,7 @@ class JsonReader {
   bool string() {
     word_.clear();
     ++at_;
-    word_.reserve(std::min(text_.find('"', at_), text_.size()) - at_);  // upper bound; escapes are shorter
+    word_.reserve(std::min(text_.find('"', at_), text_.size()) - at_);  // exact if there are no escapes
     for (;;) {
       const std::size_t begin = at_;
       while (at_ < text_.size() && is_plain(text_[at_])) ++at_;

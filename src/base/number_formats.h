@@ -1,4 +1,4 @@
-// Sizes of the formats that store numbers in few bits. Operators, kernels and the planner read them here.
+// Sizes of quantized number formats. Operators, kernels and the planner read them here.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ std::string hmac_sha256(std::string_view key, std::string_view text);
 // Returns a random token of 128 bits.
 std::string make_token();
 
-// Compares in a time that does not depend on where the texts differ or on their sizes.
+// Compares in a time that depends on the sizes of the texts, but not on where or whether they differ.
 bool is_same_secret(std::string_view a, std::string_view b);
 
 }  // namespace dpo

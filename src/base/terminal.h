@@ -9,8 +9,8 @@
 
 namespace dpo {
 
-// is_terminal returns true for a terminal on which a line can be overwritten (not TERM=dumb). wants_colors
-// returns true if output to it should also have colors (not with NO_COLOR).
+// is_terminal returns true for a terminal on which a line can be overwritten (not TERM=dumb). wants_colours
+// returns true if output to it should also have colours (not with NO_COLOR).
 bool is_terminal(int descriptor);
 bool wants_colours(int descriptor);
 

@@ -207,7 +207,9 @@ std::shared_ptr<Group> nccl_group(const World& connected, const NcclSettings& se
   }
   rendezvous.port =
       static_cast<std::uint16_t>(std::stoi(broadcast_text(all, std::to_string(rendezvous.port), 0)));
-  std::istringstream addresses(broadcast_text(all, fmt::format("{}", fmt::join(own_addresses(), " ")), 0));
+  std::vector<std::string> own = own_addresses();
+  if (!one_machine && own.size() > 1) own.pop_back();  // the last one is the loopback
+  std::istringstream addresses(broadcast_text(all, fmt::format("{}", fmt::join(own, " ")), 0));
   if (!hosts) {
     if (!one_machine)
       rendezvous.address =

@@ -49,7 +49,7 @@ std::string host_name();
 // Returns the addresses under which other machines may reach this one, the likeliest first.
 std::vector<std::string> own_addresses();
 
-// True if other machines cannot reach an address: it is link-local, or of a network between containers.
+// True if other machines probably cannot reach an address: it is link-local, or of a network of containers.
 bool is_within_machine(std::string_view interface, std::string_view address);
 
 // Connects to an address. The result is not open if that failed.

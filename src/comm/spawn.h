@@ -15,7 +15,7 @@ struct Process {
   int ranks = 0;  // processes that it starts, as mpirun does
 };
 
-// The signal that SIGTERM, SIGINT and SIGUSR1, which request an orderly stop, are forwarded as.
+// How a request to stop (SIGTERM, SIGINT or SIGUSR1) is forwarded to the processes.
 enum class Forwarding {
   unchanged,
   as_usr1  // for mpirun, which forwards only SIGUSR1 and kills the ranks on the others

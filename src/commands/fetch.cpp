@@ -73,19 +73,17 @@ void describe(CLI::App& command, FetchArguments& arguments) {
           "hh, shp, se")
       ->type_name("")
       ->required();
-  command.add_flag("--small", arguments.small, "of models, only config.json and the tokenizer");
+  command.add_flag("--small", arguments.small, "download only config.json and the tokenizer of models");
   command.footer(
       "Examples:\n"
       "  dpo fetch EleutherAI/pythia-2.8b hh\n"
       "  dpo fetch EleutherAI/pythia-70m@step1000 datasets/ORG/NAME\n\n"
       "Files go to the Hugging Face cache, which the Python libraries use too (HF_HUB_CACHE, HF_HOME). Only\n"
-      "those that dpo reads are downloaded: safetensors rather than .bin; of a data set its data files, or "
-      "the\n"
-      "hub's Parquet copy. What is there already is not downloaded again; an interrupted download "
-      "continues.\n"
-      "Other commands download what they need by themselves, and use what is cached; 'dpo fetch' also looks "
-      "for\n"
-      "a newer revision. Private and gated repositories need HF_TOKEN, or 'hf auth login'. See docs/hub.md.");
+      "files that dpo reads are downloaded: safetensors rather than .bin; for a data set its data files, or\n"
+      "the hub's Parquet copy. Files that are already there are not downloaded again, and an interrupted\n"
+      "download continues. Other commands download what they need by themselves, and use what is cached;\n"
+      "'dpo fetch' also looks for a newer revision. Private and gated repositories need HF_TOKEN, or\n"
+      "'hf auth login'. See docs/hub.md.");
 }
 
 int run_fetch(const FetchArguments& arguments) {

@@ -23,7 +23,7 @@ class LineReader {
   bool ended_ = false;
 };
 
-// Writes lines, each with a newline, to stdout in one call.
+// Writes lines, which end with a newline, to stdout and flushes it.
 void print_lines(const std::vector<std::string>& lines);
 
 }  // namespace dpo::commands

@@ -49,7 +49,7 @@ void set_lengths(Resolved& resolved, const plan::Lengths& lengths, std::optional
   set(resolved, "max_prompt_length", std::max(whole / 2, std::min(prompt, whole - response)));
 }
 
-// Chooses a batch of 8 to 64 examples for about a hundred updates or more; little data gets small batches.
+// Returns a power of two from 8 to 64 with which the examples give at least about a hundred updates, or 8.
 std::int64_t batch_for(std::int64_t examples) {
   constexpr std::int64_t kLeast = 8, kMost = 64, kUpdates = 100;
   const auto wanted = static_cast<std::uint64_t>(std::clamp(examples / kUpdates, kLeast, kMost));

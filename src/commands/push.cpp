@@ -243,8 +243,7 @@ void describe(CLI::App& command, PushArguments& arguments) {
   command
       .add_option(
           "--base-model", arguments.base_model,
-          "name on the hub of the model that the run started from, or that an adapter is of, if that was a "
-          "folder")
+          "hub name of the model that the run or the adapter is based on, if they name it by a local folder")
       ->type_name("ORG/NAME");
   command.add_flag("--overwrite-card", arguments.overwrite_card,
                    "replace a README.md on the hub that dpo did not generate, or that was edited");
@@ -254,11 +253,9 @@ void describe(CLI::App& command, PushArguments& arguments) {
       "  dpo push RUN ORG/NAME --dry-run > card.md\n"
       "  dpo push RUN ORG/NAME --private\n"
       "  dpo push RUN ORG/NAME --card card.md\n\n"
-      "Pushes weights, tokenizer, chat template and model card in one commit, never the optimizer's state "
-      "or\n"
-      "data. Needs a token that may write: HF_TOKEN, or 'hf auth login'. What the hub has is not sent again, "
-      "so\n"
-      "an interrupted push is continued by the same command. See docs/hub.md.");
+      "Pushes weights, tokenizer, chat template and model card in one commit, never the optimizer's state\n"
+      "or data. Needs a token that may write: HF_TOKEN, or 'hf auth login'. Files that the hub already has\n"
+      "are not sent again, so the same command continues an interrupted push. See docs/hub.md.");
 }
 
 int run_push(const PushArguments& arguments) {
@@ -291,7 +288,7 @@ int run_push(const PushArguments& arguments) {
   try {
     const hub::Pushed pushed = hub::push(repository, std::move(files), options, shown_downloads());
     if (pushed.files == 0 && pushed.removed == 0)
-      fmt::print(stderr, "{} has all of it already\n", to_string(repository));
+      fmt::print(stderr, "{} is already up to date\n", to_string(repository));
     else
       fmt::print(stderr, "pushed {} to {}; {} of large files sent\n",
                  plural(static_cast<std::int64_t>(pushed.files), "file"), to_string(repository),

@@ -44,7 +44,7 @@ void describe(CLI::App& command, ServeArguments& arguments) {
       ->check(CLI::Range(0, 65535).description(""));
   CLI::Option* const made =
       command.add_flag("--token", arguments.token,
-                       "make up a token that viewers need (default for other addresses than this machine's)");
+                       "generate a token that viewers need (default if other machines can connect)");
   takes_path(command.add_option(
                  "--token-file", arguments.token_file,
                  "file with the token that viewers need, which only you can read (also: the environment "
@@ -55,7 +55,7 @@ void describe(CLI::App& command, ServeArguments& arguments) {
       .add_option("--device", arguments.device,
                   "device on which models answer prompts (default: a GPU if there is one, else the CPU)")
       ->type_name("auto|cpu|cuda|cuda:N");
-  command.footer("The address of the page is printed on stdout; Ctrl-C ends. See docs/serve.md.");
+  command.footer("The address of the page is printed on stdout; Ctrl-C stops the server. See docs/serve.md.");
 }
 
 // Returns a model as arguments of dpo sample: a folder, or an adapter with the model that it names. A name

@@ -19,6 +19,6 @@ bool is_changed(const Resolved& resolved, std::string_view key);
 
 // Changes the default of a key that the user did not give. `reason` is the origin that 'dpo config' shows.
 void set_default(Resolved& resolved, const std::string& key, const Node& value,
-                 const std::string& reason = "default, as this run needs it");
+                 const std::string& reason = "default, adapted to this run");
 
 }  // namespace dpo::config

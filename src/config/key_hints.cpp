@@ -20,8 +20,7 @@ constexpr std::string_view kTestSplit =
     "a test split belongs to a data set: a file named test beside train, or data.test_share of the prompts";
 constexpr std::string_view kPartOfHub =
     "a part of a data set on the hub is written after its name: datasets=[ORG/NAME:PART]; splits are found "
-    "by "
-    "the names of files";
+    "by the names of files";
 constexpr std::string_view kNoCode = "code of a repository is never run; there is nothing to set";
 constexpr std::string_view kLoading =
     "data is read and tokenized once, before training; there is nothing to set";
@@ -32,7 +31,7 @@ constexpr std::string_view kEvaluations =
     "and is the number of examples between evaluations, or null for none";
 constexpr std::string_view kUploads = "'dpo push RUN ORG/NAME' uploads a finished run";
 constexpr std::string_view kDevices =
-    "CUDA_VISIBLE_DEVICES=0,1 before the command chooses GPUs (of a plan, --gpus and --device)";
+    "CUDA_VISIBLE_DEVICES=0,1 before the command chooses GPUs (for a plan: --gpus and --device)";
 
 std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') + 1);  // npos + 1 is 0
@@ -102,7 +101,7 @@ const std::vector<OtherName>& other_names() {
       {"test_file", "", kTestSplit},
       {"eval_dataset", "", kTestSplit},
       {"max_completion_length", "",
-       "responses have what prompts leave of max_length; max_prompt_length limits prompts"},
+       "a response may use what its prompt leaves of max_length; max_prompt_length limits prompts"},
       {"truncation_mode", "", "the data decides which end of a long prompt is kept; there is nothing to set"},
       {"packing", "", kPacking},
       {"padding_free", "", kPacking},

@@ -12,7 +12,8 @@ namespace dpo::config {
 // docs/configuration.md all derive from this list.
 const std::vector<Field>& schema();
 
-// A list of this name in a file is Hydra's, and determines the presets.
+// In a file, a list with this name is Hydra's defaults list, which chooses presets. A text there is the value
+// of the key `defaults`.
 inline constexpr const char* kDefaultsKey = "defaults";
 
 const Field* find_field(std::string_view key);

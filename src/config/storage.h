@@ -19,7 +19,8 @@ struct Storage {
   bool accumulates_unsharded = false;     // every shard rank sums all gradients until the update
   // A block's gradients are freed once it is updated, during the backward pass.
   bool optimizer_in_backward = false;
-  // In host memory while the device does not need it (offload). A reference is rejected if it is sharded.
+  // True if these stay in host memory while the device does not need them (offload). The plan rejects a
+  // sharded reference that is offloaded.
   bool optimizer_on_host = false, reference_on_host = false;
 
   // True if stored weights are the bfloat16 weights of the passes and a rest (ops/split_floats.h).

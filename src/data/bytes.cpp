@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = 1u << 18;
-// Text compresses about 4 times, and repeated text 100 times. A large file that expands more than this is
-// treated as a decompression bomb.
+// Text compresses about 4 times, and repeated text 100 times. A file that expands to more than kLargestRatio
+// times its size, and to more than kAlwaysAllowed bytes, is treated as a decompression bomb.
 constexpr std::uint64_t kLargestRatio = 300;
 constexpr std::uint64_t kAlwaysAllowed = 64u << 20;
 
@@ -188,7 +188,7 @@ std::string_view other_kind(std::string_view start, const fs::path& file) {
   const bool wide = start.size() >= 4 && ((start[0] == 0) != (start[1] == 0)) &&
                     (start[0] == 0) == (start[2] == 0) && (start[1] == 0) == (start[3] == 0);
   if (begins("\xff\xfe") || begins("\xfe\xff") || wide)
-    return "is UTF-16 text, expected UTF-8; save it in that encoding";
+    return "is UTF-16 text, expected UTF-8; save it as UTF-8";
   if (begins("PK\x03\x04"))
     return "is a zip archive or a spreadsheet, expected rows; unpack it, or save it as CSV";
   if (begins("BZh") || begins("\xfd"
@@ -196,7 +196,7 @@ std::string_view other_kind(std::string_view start, const fs::path& file) {
     return "is compressed with bzip2 or xz, expected gzip or zstd; unpack it";
   if (begins("PAR1") && file.extension() != ".parquet") return "is a Parquet file; name it .parquet";
   if (!begins("PAR1") && file.extension() == ".parquet" && !start.empty())
-    return "is not a Parquet file, whose first bytes are PAR1; name it by what it is (.jsonl, .csv, ...)";
+    return "is not a Parquet file (it does not begin with PAR1); rename it to its format (.jsonl, .csv, ...)";
   return "";
 }
 

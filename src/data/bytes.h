@@ -23,7 +23,7 @@ class ByteReader {
 // file for a damaged file, a decompression bomb or a Git LFS pointer.
 std::unique_ptr<ByteReader> open_bytes(const std::filesystem::path& file);
 
-// Reads a file character by character and counts its lines.
+// Reads a file byte by byte, without a byte order mark at its start, and counts its lines.
 class CharReader {
  public:
   static constexpr int kEnd = -1;
@@ -40,7 +40,7 @@ class CharReader {
   std::int64_t line() const { return line_; }
 
   // Reads the next line that is not blank into `text`, without \n or \r\n. Returns its line number, or 0 at
-  // the end of the file. A line longer than `limit` is cut to `limit` + 1 characters.
+  // the end of the file. A line longer than `limit` bytes is cut to `limit` + 1 bytes.
   std::int64_t read_line(std::string& text, std::size_t limit);
 
  private:

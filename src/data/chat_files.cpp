@@ -60,7 +60,7 @@ std::optional<bool> has_own_template(const config::RunConfig& config) try {
 
 std::string unused_template_note(const config::RunConfig& config, bool has_chats) {
   const bool is_unused = !has_chats && has_own_template(config).value_or(false);
-  return is_unused ? "the data are plain text: the model's chat template is not used" : "";
+  return is_unused ? "the data is plain text: the model's chat template is not used" : "";
 }
 
 }  // namespace dpo::data

@@ -22,14 +22,14 @@ struct Tools {
 };
 Tools read_tools(const config::RunConfig& config);
 
-// Throws a UserError for a configured template or tools file that cannot be read, even if the data turn out
+// Throws a UserError for a configured template or tools file that cannot be read, even if the data turns out
 // to be plain text.
 void check_chat_files(const config::RunConfig& config);
 
 // Returns whether the tokenizer has a chat template that can be read; nullopt if it is not on this machine.
 std::optional<bool> has_own_template(const config::RunConfig& config);
 
-// Returns a note if the data are plain text although the tokenizer has a chat template; otherwise empty.
+// Returns a note if the data is plain text although the tokenizer has a chat template; otherwise empty.
 std::string unused_template_note(const config::RunConfig& config, bool has_chats);
 
 }  // namespace dpo::data

@@ -23,9 +23,13 @@ float optional_number(const Columns& columns, const std::string& ours, float fal
   const bool is_text = value->kind == Value::Kind::Text;
   const std::string& text = value->text;
   double number = value->number;
-  const bool parses = is_text && std::from_chars(text.data(), text.data() + text.size(), number).ptr ==
-                                     text.data() + text.size();
-  if (value->kind != Value::Kind::Number && !(parses && !text.empty()))
+  bool parses = false;
+  if (is_text) {
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, number);
+    parses = at == end && error == std::errc();
+  }
+  if (value->kind != Value::Kind::Number && !parses)
     throw BadRow(fmt::format("'{}' is {}, expected a number", config::shown(column),
                              is_text ? fmt::format("'{}'", config::shown(text)) : value->kind_name()));
   const auto rounded = static_cast<float>(number);

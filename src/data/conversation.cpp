@@ -177,7 +177,7 @@ void append_member(std::string& json, const Value* value, Value::Kind expected, 
   }
   if (value->kind == Value::Kind::Null) return;
   if (const Value* const other = value->find_other(); other && value->kind == expected)
-    throw BadRow(fmt::format("'{}' contains {}, expected what JSON can write", column, other->kind_name()));
+    throw BadRow(fmt::format("'{}' contains {}, expected JSON values only", column, other->kind_name()));
   if (value->kind != expected)
     throw BadRow(fmt::format("'{}' is {}, expected {}", column, value->kind_name(),
                              expected == Value::Kind::List ? "a list" : "an object"));
@@ -245,8 +245,8 @@ Conversation split_conversation(Messages prompt, std::vector<Messages> responses
   for (const Messages& response : responses) {
     if (is_assistant(prompt.back()) && is_assistant(response.front()))
       throw BadRow(
-          "the prompt ends with a message of the assistant, and a response begins with one; which of them "
-          "answers?");
+          "the prompt ends with a message of the assistant, and a response begins with one: it is unclear "
+          "which of them is the answer");
     if (std::ranges::none_of(response, is_assistant))
       throw BadRow(
           fmt::format("a response has no message of the 'assistant'; its roles are: {}", roles_of(response)));

@@ -16,7 +16,7 @@ struct EndOfTurn {
 };
 
 // Renders a short example to find the end of turn. Returns an empty result if the template rejects the
-// example.
+// example or writes no special token after the answer.
 EndOfTurn end_of_turn(const ChatTokenizer& chat, const text::Tokenizer& tokenizer);
 
 // Returns the tokens that end an answer in conversations: the end of text and the end of turn.

@@ -78,7 +78,7 @@ class HtmlText {
     });
   }
 
-  // Ends a run of text. A run of only white space is reduced to one character.
+  // Ends a run of text. A run of only white space becomes one character, except where white space is kept.
   void flush(Text kind) {
     if (data_.empty()) return;
     if (!inside(kKeepsSpace) && data_.find_first_not_of(" \n\t\f\r") == std::string::npos)

@@ -26,8 +26,8 @@ struct Preferences {
 Preferences preferences_of(const PromptText& prompt);
 Preferences preferences_of(const TokenFile& file, std::uint32_t prompt);
 
-// Returns the number of examples of a prompt. An unpaired loss uses its pairs, then its labels. SFT has no
-// example if the response is labelled as bad.
+// Returns the number of examples of a prompt. For an unpaired loss these are the prompt's pairs, then its
+// labels. SFT has no example if the response is labelled as bad.
 std::uint32_t count_examples(const Preferences& prompt, ExampleKind kind);
 
 // Returns the indices of an example's responses, the preferred one first.
@@ -41,8 +41,8 @@ class DataFormatCheck {
 
   void add(const Preferences& prompt);
 
-  // Throws a UserError for a source that has no example for the loss because its rows have the form of
-  // another.
+  // Throws a UserError if a source has no example for the loss because its rows are made for another kind of
+  // loss.
   void finish(const std::string& source) const;
 
  private:

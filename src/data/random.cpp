@@ -72,8 +72,8 @@ class Pcg64 {
     return static_cast<std::uint32_t>(word);
   }
 
-  // Returns a uniform number from 0 to `largest`. Draws the low bits of `largest` until they do not exceed
-  // it.
+  // Returns a uniform number from 0 to `largest`. Draws as many bits as `largest` has until their value does
+  // not exceed it.
   std::uint32_t up_to(std::uint32_t largest) {
     const auto mask = static_cast<std::uint32_t>(std::bit_ceil(std::uint64_t{largest} + 1) - 1);
     std::uint32_t value;

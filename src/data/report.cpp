@@ -118,9 +118,8 @@ std::string counts_text(const SourceCounts& c, ExampleKind kind) {
                         100 * share(c.turns_dropped, c.distinct));
   if (c.boundaries_moved > 0)
     text += fmt::format(
-        "    the template writes the end of the prompt differently before an answer in {:.1f} % of examples: "
-        "the "
-        "response begins where both agree\n",
+        "    the template renders the end of the prompt differently before an answer in {:.1f} % of "
+        "examples: the response begins after the last common token\n",
         100 * share(c.boundaries_moved, c.distinct));
   if (c.ends_added > 0)
     text += fmt::format(

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kSeSeed = 42;
 constexpr double kSeTestShare = 0.01;
 
-// Share of the test split in files that have both splits. It gives enough prompts to evaluate on, but at most
-// a tenth of a small file.
+// Share of the rows that becomes the test split if no file is named test: 1 %, or in a small file as much as
+// gives about kTestPrompts rows, but at most 10 %.
 constexpr double kDefaultShare = 0.01, kMostShare = 0.1, kTestPrompts = 16;
 constexpr auto kSmallFile = static_cast<std::int64_t>(kTestPrompts / kDefaultShare);  // rows
 
@@ -126,7 +126,7 @@ std::uint32_t count_rows(const Source& source, const config::RunConfig& config,
   return rows;
 }
 
-// Returns the hashes of the distinct prompts, but stops after one more than `most`.
+// Returns the hashes of the distinct prompts. Stops as soon as there are more than `most`.
 std::set<std::uint64_t> distinct_prompts(const Source& source, const config::RunConfig& config,
                                          std::size_t most = std::numeric_limits<std::size_t>::max()) {
   BadRows bad(/*skip=*/true);
@@ -149,8 +149,8 @@ double default_share_of(const Source& source, const config::RunConfig& config) {
   return prompts.size() < 2 ? share : std::max(share, share_that_takes(*prompts.begin()));
 }
 
-// Returns the rows of the test split, for a note. Rows of a prompt stay together, so a file of few prompts
-// may be divided very differently from its share.
+// Returns ", 12 of its 100 rows", the size of the test split, for a note. Rows of a prompt stay together,
+// so a file of few prompts may be divided very differently from its share.
 std::string test_rows_of(const Source& source, const SourceTexts& read) {
   const std::int64_t test = source.split == Split::Test ? read.rows : read.readable - read.rows;
   return fmt::format(", {} of its {}", with_commas(test), plural(read.readable, "row"));

@@ -161,8 +161,7 @@ HubFiles choose_files(const HubName& name, const std::vector<std::string>& paths
   if (std::ranges::any_of(files, &HubFile::is_cut))
     chosen.notes.push_back(
         "the hub's Parquet copy has only the first 5 GB of a split; download the data set itself and give "
-        "its "
-        "folder to use all of it");
+        "its folder to use all of it");
   return chosen;
 }
 

@@ -55,7 +55,7 @@ struct PromptText {
   void add_pair(const Pair& pair);
 };
 
-// Returns a hash that is the same for a text in every run, whatever else is in the files.
+// Returns a hash that depends on the text only, so that it is the same in every run.
 std::uint64_t split_hash_of(std::string_view text);
 bool is_in_test_split(std::uint64_t split_hash, double test_share);
 

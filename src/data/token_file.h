@@ -23,10 +23,10 @@ enum TextFlags : std::uint8_t {
   kIsEmpty = 2,  // it has no tokens
   // Only in chats:
   kTurnsDropped = 4,  // turns were dropped from the prompt's start, because it was too long
-  kBoundaryMoved =
-      8,  // the rendered prompt is not a prefix of prompt and response: cut after the last common token
+  // The rendered prompt is not a prefix of prompt and response, which are divided after their common tokens.
+  kBoundaryMoved = 8,
   kEndAdded = 16,  // the template writes no end of the turn, so the end-of-text token was added
-  kRefused = 32,   // the template rejects the conversation; the prompt only keeps its number
+  kRefused = 32,   // the template rejects the conversation; an empty entry keeps the numbers of later prompts
 };
 
 // A label as it is stored in the file, without padding.

@@ -49,7 +49,7 @@ void print_profile(const run::Profile& profile, const plan::Timing& timing) {
   row({profile.parts.empty() ? "outside LibTorch's operators"
                              : "idle: waiting for the host, or for other ranks",
        profile.idle, 0});
-  fmt::print("\nWhat takes most of it\n");
+  fmt::print("\nMost expensive kernels or operators\n");
   for (const run::ProfilePart& part : profile.calls) row(part);
 }
 

@@ -69,7 +69,7 @@ void agree_on_keys(const config::RunConfig& config, comm::Group& all) {
       comm::introduce(all, {.host = comm::host_name(), .keys = config::same_on_ranks(config)}));
   if (problems.empty()) return;
   problems.emplace_back(
-      "dpo chose these values on each machine from its memory and its copy of the data; set them on the "
+      "dpo chose these values on each machine, from its memory and its copy of the data: give them on the "
       "command line");
   throw UserError(std::move(problems));
 }
@@ -283,7 +283,7 @@ TrainResult prepare_and_run(const config::Resolved& resolved, PlannedRun& planne
     auto folder = run::RunFolder::written_elsewhere(start.folder);
     return {run_in_folder(prepared, folder, listener), start.folder};
   }
-  if (start.replaces) early.say(fmt::format("the old run is now {}", claim->replace().string()));
+  if (start.replaces) early.say(fmt::format("the old run was renamed to {}", claim->replace().string()));
   run::RunFolder folder(std::move(*claim), prepared.run_state);
   folder.log(log);
   planned.in.held_out_sha256 = held_out_digest(prepared);

@@ -280,7 +280,7 @@ Pushed Push::run() {
     }
     pushed.sent += upload_contents(client_, changes.large, listener_);
     if (!changes.removed.empty())
-      say(fmt::format("removes {}: weights that the model no longer has", fmt::join(changes.removed, ", ")));
+      say(fmt::format("removing {}: weights that the model no longer has", fmt::join(changes.removed, ", ")));
     pushed.files = changes.files.size();
     pushed.removed = changes.removed.size();
     std::string url;
@@ -292,7 +292,7 @@ Pushed Push::run() {
       }
       const bool is_outdated = answer.status == 412 && ++failures < kAttempts;
       if (is_outdated)
-        say(fmt::format("{} has changed during the upload: looking again", to_string(client_.repository())));
+        say(fmt::format("{} has changed during the upload: checking again", to_string(client_.repository())));
       else
         client_.wait_or_throw(++failures, &answer, nullptr, url);
     } catch (const http::NetworkError& error) {

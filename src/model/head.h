@@ -32,7 +32,7 @@ class Head {
                                       const Batch& batch) = 0;
 
   // Adds the gradients of the head's weights to `gradients`, and returns the gradient of the rows. After a
-  // forward pass with constant gradients, both arguments must be the ones given there.
+  // forward pass with constant gradients, `grad_scores` and `gradients` must be the ones given there.
   virtual at::Tensor backward(const BlockWeights& weights, const at::Tensor& grad_scores,
                               GradientStore& gradients) = 0;
 };

@@ -19,7 +19,7 @@ struct Segments {
 };
 
 Segments make_segments(std::vector<std::int32_t> starts, at::Device device);
-// Leaves device_starts undefined.
+// Overload without a device, which leaves device_starts undefined.
 Segments make_segments(std::vector<std::int32_t> starts);
 
 }  // namespace dpo::ops

@@ -34,8 +34,8 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
   return {
       {{"chat_template", "chat_template_kwargs", "data.train_on", "data.keep_system", "data.tools"},
        data.has_chats == false,
-       "the data are plain text"},
-      {{"data.test_share"}, data.splits_by_hash == false, "the data have a test split of their own"},
+       "the data is plain text"},
+      {{"data.test_share"}, data.splits_by_hash == false, "the data has a test split of its own"},
       {{"dataset_paths.hh"}, !is_named(run, "hh"), other_data},
       {{"dataset_paths.shp"}, !is_named(run, "shp"), other_data},
       {{"dataset_paths.se"}, !is_named(run, "se"), other_data},

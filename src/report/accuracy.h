@@ -1,4 +1,4 @@
-// Reward accuracies for display, where a tie counts as half. Files keep the original value, in which a tie
+// Reward accuracies for display: 0.5 if all pairs are ties. Files keep the original value, in which a tie
 // counts as 0.
 #pragma once
 

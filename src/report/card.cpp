@@ -28,7 +28,7 @@ std::string yaml(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Returns a Markdown code span, which shows the text unchanged, also in a table.
+// Returns a Markdown code span for a table. Backticks become quotes, control characters become spaces.
 std::string code(const std::string& text) {
   std::string span = "`";
   for (const char c : text) {
@@ -74,7 +74,8 @@ std::string change(const char* what, double first, double last, int digits) {
   return fmt::format("{} {:.{}f} → {:.{}f}", what, first, digits, last, digits);
 }
 
-// Returns "On 256 held-out examples: loss 0.6931 → 0.3169, reward accuracy 0.750."
+// Returns "On 256 held-out examples: loss 0.6931 → 0.3169, reward accuracy 0.750, evaluated after 0 and 3,200
+// examples."
 std::string result_of(const CardRun& run) {
   if (run.evaluations.empty()) return "It was not evaluated during training.";
   const Evaluation &first = run.evaluations.front(), &last = run.evaluations.back();

@@ -94,7 +94,7 @@ Table differences_of(const Runs& all) {
 std::map<std::string, SampleLine> last_samples(const LoadedRun& run) {
   constexpr std::size_t kRead = 100;
   const std::filesystem::path folder = run.source.folder / "samples";
-  const std::vector<std::int64_t> steps = run.steps_in("samples");
+  const std::vector<std::int64_t> steps = run.sampled_steps();
   std::map<std::string, SampleLine> samples;
   if (steps.empty()) return samples;
   for (SampleLine& line : read_samples(step_file(folder, steps.back()), kRead)) {
@@ -171,7 +171,7 @@ std::string comparison_page(std::span<const RunSource> sources) {
   if (const Table differences = differences_of(runs); !differences.rows.empty())
     page.add_table(differences);
   else
-    page.add_text("None of those that are known.");
+    page.add_text("No known setting differs.");
   for (const LoadedRun& run : runs)
     if (!run.source.facts) page.add_text(fmt::format("{}: {}", run.source.name, run.source.problem));
   add_samples_of_all(page, runs);

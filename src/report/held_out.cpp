@@ -36,7 +36,7 @@ std::string note_of(const HeldOut& run, const std::vector<HeldOut>& sets,
                     HeldOutComparison::Verdict verdict) {
   using Verdict = HeldOutComparison::Verdict;
   if (run.examples == 0 || verdict == Verdict::same) return "";
-  if (run.digest.empty()) return "not recorded which";
+  if (run.digest.empty()) return "set not recorded";
   if (verdict == Verdict::unknown) return "";
   return fmt::format("set {}", std::ranges::find(sets, run) - sets.begin() + 1);
 }

@@ -42,9 +42,12 @@ void add_better_before(const std::vector<Evaluation>& evaluations, std::vector<s
   }
   findings.push_back(
       fmt::format("the held-out loss was lowest after {} examples: {:.4f}, and is now {:.4f}. The run may be "
-                  "longer than useful; "
-                  "best_metric=loss/eval keeps the best checkpoint.",
+                  "longer than useful; best_metric=loss/eval keeps the best checkpoint.",
                   with_commas(whole_number(best.examples)), best.loss, last.loss));
+}
+
+bool is_evaluated(const std::vector<Evaluation>& evaluations, std::int64_t step) {
+  return std::ranges::binary_search(evaluations, static_cast<double>(step), {}, &Evaluation::examples);
 }
 
 }  // namespace
@@ -64,10 +67,17 @@ std::int64_t LoadedRun::last_counter(const std::string& name) const {
   return counted.empty() ? 0 : whole_number(counted.last().y);
 }
 
-std::vector<std::int64_t> LoadedRun::steps_in(const char* subfolder) const {
-  std::vector<std::int64_t> steps = report::steps_in(source.folder / subfolder);
-  std::erase_if(steps, [&](std::int64_t step) {
-    return !std::ranges::binary_search(evaluations, static_cast<double>(step), {}, &Evaluation::examples);
+std::vector<std::int64_t> LoadedRun::evaluated_steps() const {
+  std::vector<std::int64_t> steps = steps_in(source.folder / "eval");
+  std::erase_if(steps, [&](std::int64_t step) { return !is_evaluated(evaluations, step); });
+  return steps;
+}
+
+std::vector<std::int64_t> LoadedRun::sampled_steps() const {
+  std::vector<std::int64_t> steps = steps_in(source.folder / "samples");
+  if (steps.empty()) return steps;
+  std::erase_if(steps, [&, first = steps.front()](std::int64_t step) {
+    return step != first && !is_evaluated(evaluations, step);
   });
   return steps;
 }
@@ -101,7 +111,7 @@ void add_list_of(Page& page, const std::vector<std::string>& findings) {
 }
 
 Learned what_was_learned(const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = run.steps_in("eval");
+  const std::vector<std::int64_t> steps = run.evaluated_steps();
   if (steps.empty()) return what_was_learned(run.log);
   const auto last = read_evaluation(step_file(run.source.folder / "eval", steps.back()));
   return what_was_learned(

@@ -27,9 +27,11 @@ struct LoadedRun {
 
   std::int64_t last_counter(const std::string& name) const;  // 0 if unknown
 
-  // Returns the N of all step-N.jsonl in eval/ or samples/, in order. A resumed run may still have files of
-  // evaluations that it has not repeated yet; only those with metrics count.
-  std::vector<std::int64_t> steps_in(const char* subfolder) const;
+  // Return the N of all step-N.jsonl in eval/, and in samples/, in order. A resumed run may still have files
+  // of evaluations that it has not repeated yet, which are left out. The first samples may be of the first
+  // update, which has no evaluation.
+  std::vector<std::int64_t> evaluated_steps() const;
+  std::vector<std::int64_t> sampled_steps() const;
 };
 
 inline constexpr std::size_t kTrainPoints = 300, kEvalPoints = 200;  // per curve, at most

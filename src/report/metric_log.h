@@ -33,8 +33,8 @@ class MetricLog {
 
   void add_line(std::string_view line);
 
-  // Returns a metric's values against the number of examples trained on; empty if there are none. In
-  // accuracies a tie counts as half, so that a curve does not begin at 0.
+  // Returns a metric's values against the number of examples trained on; empty if there are none. An accuracy
+  // of 0 in which all pairs are ties becomes 0.5, so that a curve does not begin at 0.
   const Series& series(const std::string& name) const;
   const std::map<std::string, Series>& all() const { return series_; }
 

@@ -101,7 +101,7 @@ Chart distribution_of(const LoadedRun& run, const std::vector<std::int64_t>& ste
 }  // namespace
 
 void add_distribution(Page& page, const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = run.steps_in("eval");
+  const std::vector<std::int64_t> steps = run.evaluated_steps();
   if (steps.empty()) return;
   const std::vector<EvaluatedExample> last = read_evaluation(step_file(eval_folder(run), steps.back()));
   const Score score = score_of_evaluation(last);
@@ -123,7 +123,7 @@ void add_distribution(Page& page, const LoadedRun& run) {
 }
 
 void add_examples(Page& page, const LoadedRun& run) {
-  const std::vector<std::int64_t> steps = run.steps_in("eval");
+  const std::vector<std::int64_t> steps = run.evaluated_steps();
   if (steps.empty()) return;
   const bool has_two = steps.size() > 1;
   const Changes changes = compare(
@@ -158,13 +158,13 @@ void add_examples(Page& page, const LoadedRun& run) {
 
 void add_samples(Page& page, const LoadedRun& run) {
   const std::filesystem::path folder = run.source.folder / "samples";
-  const std::vector<std::int64_t> steps = run.steps_in("samples");
+  const std::vector<std::int64_t> steps = run.sampled_steps();
   std::vector<std::pair<std::int64_t, std::vector<SampleLine>>> moments;
   for (const std::size_t i : some_of(steps.size(), kMomentsShown))
     moments.emplace_back(steps[i], read_samples(step_file(folder, steps[i]), kPromptsShown));
   if (moments.empty() || moments.back().second.empty()) return;
   page.add_heading("Samples");
-  page.add_text("What the policy answers to prompts of the evaluation, over time, next to the reference.");
+  page.add_text("The policy's answers to prompts of the evaluation over time, next to the reference's.");
   const std::vector<SampleLine>& last = moments.back().second;
   for (std::size_t i = 0; i < last.size(); ++i) {
     const TurnStyle* const style = turn_style_of(last[i].prompt);

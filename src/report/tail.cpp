@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kPiece = 4u << 20;     // bytes per read, at most
 constexpr std::size_t kLongest = 16u << 20;  // bytes of a line; longer lines are skipped
-constexpr std::size_t kRemembered = 64;      // bytes that identify a file among others of the same length
+constexpr std::size_t kRemembered = 64;      // bytes before the offset, compared to notice a replaced file
 
 class Descriptor {
  public:

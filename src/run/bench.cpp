@@ -80,8 +80,8 @@ class RandomBatches {
   std::vector<std::vector<data::Token>> texts_;
 };
 
-// `dtype_of_base` is the quantized format of the layers' matrices, if any. Whole blocks are created one by
-// one and a rank keeps its part of each, so the whole model is never in memory.
+// `dtype_of_base` is the quantized format of the layers' matrices, if any. With it, whole blocks are created
+// one by one and a rank keeps its quantized part of each, so the whole model is never in memory unquantized.
 model::Weights random_weights(const model::Model& model, at::ScalarType type, const shard::Mesh& mesh,
                               const std::optional<ops::QuantizedDtype>& dtype_of_base = std::nullopt) {
   const at::NoGradGuard no_grad;

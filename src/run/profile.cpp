@@ -12,8 +12,8 @@ struct Rule {
   const char *pattern, *part;
 };
 
-// The first rule whose pattern occurs in a kernel's name applies. Attention kernels come first because their
-// names contain gemm or cutlass too.
+// The first rule whose pattern occurs in a kernel's name applies. Attention precedes matmuls, because the
+// names of attention kernels contain gemm or cutlass too.
 constexpr Rule kRules[] = {
     {"nccl", "communication"},
     {"flash", "attention"},
@@ -51,7 +51,7 @@ constexpr Rule kRules[] = {
     {"add", "additions"},
 };
 
-// Strips the return type, the arguments and the common namespaces.
+// Removes "void " and the common namespaces, and cuts a long name.
 std::string short_name(std::string name) {
   for (const std::string& noise :
        {std::string("void "), std::string("at::native::"), std::string("at::cuda::"),

@@ -16,9 +16,9 @@ struct ProfilePart {
 };
 
 struct Profile {
-  double update = 0;               // seconds, measured with the profiler on
-  double idle = 0;                 // seconds in which nothing ran
-  std::vector<ProfilePart> parts;  // by decreasing time
+  double update = 0;               // seconds per update, measured with the profiler on
+  double idle = 0;                 // seconds per update in which nothing ran
+  std::vector<ProfilePart> parts;  // by decreasing time; empty on a CPU
   std::vector<ProfilePart> calls;  // kernels or operators that take the most time
 };
 

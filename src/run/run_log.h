@@ -22,7 +22,8 @@ class RunLog {
   RunLog(RunFolder& folder, const train::Listener& listener, const config::RunConfig& config,
          std::int64_t updates);
 
-  // Reads the metrics and samples from before a run was resumed, which warnings and the summary depend on.
+  // Reads the metrics and samples that the run wrote before it was resumed. Warnings and the summary depend
+  // on them.
   void replay_history();
 
   void after_loading(std::span<const data::SourceCounts> counts);

@@ -154,7 +154,7 @@ void require_own_folder(const fs::path& folder) {
                                  "log.txt", "plan.json", "report.html"})
     if (fs::is_regular_file(folder / name, none))
       throw UserError(
-          fmt::format("local_run_dir={} has a file {}, which is not of a run and was not changed; "
+          fmt::format("local_run_dir={} has a file {}, which does not belong to a run and was not changed; "
                       "give another folder",
                       folder.string(), name));
 }
@@ -200,11 +200,11 @@ void require_same_folder(const config::RunConfig& config, const fs::path& run) {
 std::string hint_without_checkpoint(const fs::path& folder) {
   std::error_code none;
   if (step_of(folder))
-    return fmt::format("; a checkpoint whose saving did not end: {} continues from the newest complete one",
+    return fmt::format("; this checkpoint is incomplete: {} continues from the newest complete one",
                        resume_command(folder.parent_path()));
   if (!trace_of_run(folder))
     return fs::exists(folder / RunLock::kName, none) ? "" : "; it is not the folder of a run";
-  return fmt::format("; {} overwrite=true instead of resume renames the old run, and starts again",
+  return fmt::format("; to rename the old run and start again, give {} overwrite=true instead of resume",
                      shell_command({"local_run_dir=" + folder.string()}));
 }
 

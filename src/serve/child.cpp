@@ -60,6 +60,11 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
   if (::pipe2(ends, O_CLOEXEC) != 0) cannot_start(program);
   output_ = ends[0];
   errors_ = ::memfd_create("errors", MFD_CLOEXEC);
+  if (errors_ < 0) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+    cannot_start(program);
+  }
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -8,7 +8,7 @@
 
 namespace dpo::serve {
 
-// Runs this program in another process and reads its output meanwhile. The process ends with this object.
+// Runs a program in another process and reads its output meanwhile. The process ends with this object.
 class Child {
  public:
   // Throws UserError if the process cannot be started. `program` is the path of an executable. `input` is the

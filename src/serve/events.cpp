@@ -27,7 +27,7 @@ std::string points_event(const std::string& run, bool again, const std::string& 
   return event("points", fmt::format(R"({{"run":"{}","again":{},"metrics":{}}})", run, again, metrics));
 }
 
-// Counters are not sent as metrics: each has the same values for all metrics of a run.
+// Counters are not sent as metrics: counters/examples is the x of every point, and the others grow with it.
 bool is_counter(const std::string& metric) { return metric.starts_with("counters/"); }
 
 bool is_evaluation(const std::string& metric) { return metric.find("eval") != metric.npos; }

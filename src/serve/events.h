@@ -13,7 +13,8 @@ inline constexpr std::size_t kMostPoints = 1000;  // per metric, in the first ev
 
 // Server-sent events for one viewer. "runs": the list, whenever it changes. "held-out": whether the chosen
 // runs are evaluated on the same examples, whenever that changes. "points": new values of the chosen runs'
-// metrics, at first the means of at most kMostPoints groups, then every value.
+// metrics. A run's first event has at most kMostPoints points of each metric (means of neighbouring updates,
+// or single evaluations); later events have every value.
 class EventStream {
  public:
   EventStream(Runs& runs, const std::vector<Run>& chosen);

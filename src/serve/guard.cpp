@@ -81,7 +81,7 @@ void check_token(const std::string& token, const std::string& given) {
   });
   if (plain && token.size() >= 16 && token.size() <= 200) return;
   throw UserError(
-      fmt::format("{}: expected a token of 16 to 200 letters, digits, '-', '_' or '.'; --token makes one up "
+      fmt::format("{}: expected a token of 16 to 200 letters, digits, '-', '_' or '.'; --token generates one "
                   "and prints it",
                   given));
 }

@@ -135,7 +135,7 @@ Prompt prompt_of(const std::string& body) {
                 .temperature = get("temperature", 1.0),
                 .max_new_tokens = static_cast<std::int64_t>(tokens)};
   if (prompt.text.empty() || prompt.text.find('\0') != prompt.text.npos)
-    throw UserError("prompt: expected a text, without the character 0");
+    throw UserError("prompt: expected a non-empty text without NUL characters");
   if (!(prompt.temperature >= 0 && prompt.temperature <= 10))
     throw UserError("temperature: expected 0 to 10");
   return prompt;

@@ -214,7 +214,7 @@ void Server::try_model(const httplib::Request& request, httplib::Response& respo
   // request is noticed only shortly after.
   const auto attempt = std::shared_ptr<Try>(new Try{std::unique_lock(trying_, 2s), nullptr});
   if (!attempt->turn)
-    return send_problem(409, "a model is answering another prompt: wait for its end", response);
+    return send_problem(409, "a model is answering another prompt: wait until it has finished", response);
   try {
     const Prompt prompt = prompt_of(request.body);
     const auto run = runs_.find(prompt.run);
@@ -245,9 +245,13 @@ void Server::try_model(const httplib::Request& request, httplib::Response& respo
 void Server::run(const std::function<void(const std::string&)>& ready) {
   bind();
   add_handlers();
-  std::thread listening([this] { http_.listen_after_bind(); });
-  while (!http_.is_running()) std::this_thread::sleep_for(1ms);
-  ready(address());
+  std::atomic<bool> has_ended = false;
+  std::thread listening([&] {
+    http_.listen_after_bind();
+    has_ended = true;
+  });
+  while (!http_.is_running() && !has_ended) std::this_thread::sleep_for(1ms);
+  if (http_.is_running()) ready(address());
   while (!stop_requested() && http_.is_running()) std::this_thread::sleep_for(100ms);
   http_.stop();
   listening.join();

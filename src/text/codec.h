@@ -38,8 +38,8 @@ class Codec {
 // Loads tokenizer.json.
 std::unique_ptr<const Codec> load_tokenizer_json(TokenizerFolder& folder, const SpecialTokenFiles& specials);
 
-// Loads vocab.json and merges.txt of a byte-level BPE tokenizer. A special token that no file names, except
-// padding, is kGpt2SpecialToken.
+// Loads vocab.json and merges.txt of a byte-level BPE tokenizer. Special tokens other than padding default to
+// kGpt2SpecialToken if no file names them.
 std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials);
 constexpr char kGpt2SpecialToken[] = "<|endoftext|>";
 

@@ -20,9 +20,9 @@ struct AnswerEnds {
 // Returns the "eos_token_id" of a JSON text: one id or a list of ids. Returns no ids if it has none.
 std::vector<Token> eos_ids(const std::string& json);
 
-// Returns the file's text with these ends added to its own, and with the padding token if it names none.
-// `file` is empty, or not JSON, if the model has no such file; `config` is the model's config.json, which
-// transformers then reads. Returns `file` unchanged if it contains all of this.
+// Returns the text of generation_config.json with these ends added to its ids, and with a padding token if it
+// has none. An empty or invalid `file` counts as absent. Values that `file` lacks are first taken from
+// `config`, the model's config.json, as transformers does. Returns `file` unchanged if it has all of this.
 std::string with_ends(const std::string& file, const std::string& config, const AnswerEnds& ends);
 
 }  // namespace dpo::text

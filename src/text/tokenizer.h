@@ -46,7 +46,7 @@ class Tokenizer {
 
   const std::filesystem::path& folder() const;  // the folder that it was loaded from
 
-  // Returns a hash of everything that encoding depends on. It is the key of token caches.
+  // Returns a hash of everything that encoding depends on. It is a part of the key of token caches.
   const std::string& fingerprint() const;
 
  private:

@@ -161,8 +161,8 @@ std::string file_name(const std::vector<fs::path>& files) {
 
 fs::path folder_of(const TensorBoard::Settings& settings) { return settings.run / "tensorboard"; }
 
-// Returns the first step that this process logs. An evaluation at the checkpoint's step may come after the
-// checkpoint.
+// Returns the first step that this process logs: the checkpoint's own step if its evaluation is still to
+// come, otherwise the next one.
 std::int64_t start_of(const TensorBoard::Settings& settings) {
   return settings.examples + (settings.evaluated == settings.examples ? 1 : 0);
 }
@@ -191,7 +191,7 @@ TensorBoard::TensorBoard(const Settings& settings, const History& history, const
                 tf_record(config_event(settings.examples, settings.config))) {
   if (!history) return;
   const std::int64_t first =
-      std::min(last_step(files) + 1, start_of(settings));  // no file has it or later rows
+      std::min(last_step(files) + 1, start_of(settings));  // the files lack the rows from here on
   history(std::min(first, settings.examples), [&](const Row& row) {
     if (row.step >= first)
       add(row);

@@ -132,9 +132,9 @@ class Folders(TinyRuns):
         self.assertNotIn("overwrite", done.stderr)
         run = self.run_of("hollow", "eval_every=40")
         (run / "step-40" / "COMPLETE").unlink()
-        self.refused(self.train(run, *SHORT, f"resume={run / 'step-40'}"), f"saving did not end: dpo train resume={run} continues")
+        self.refused(self.train(run, *SHORT, f"resume={run / 'step-40'}"), f"this checkpoint is incomplete: dpo train resume={run} continues")
         words = f"local_run_dir={run} overwrite=true"
-        self.refused(self.train(run, *SHORT, f"resume={run}"), f"; {words} instead of resume renames the old run")
+        self.refused(self.train(run, *SHORT, f"resume={run}"), f"; to rename the old run and start again, give {words} instead of resume")
         self.check(self.train(run, *SHORT, *words.split()))
         self.assertTrue((self.folder / "hollow.old-1" / "metrics.jsonl").exists())
 

@@ -142,7 +142,7 @@ class Others(Pushes):
         files = dict(self.on_the_hub()) | {"README.md": "# Written meanwhile", "model-00001-of-00001.safetensors": noise(3)}
         self.hub.uploads.before_commit = [lambda: self.hub.add("model", "org/it", files)]
         refused = self.refused()
-        self.assertIn("org/it has changed during the upload: looking again", refused)
+        self.assertIn("org/it has changed during the upload: checking again", refused)
         self.assertIn("has a model that was not pushed by dpo", refused)
         self.hub.uploads.before_commit = [lambda: self.hub.add("model", "org/it", files | {"notes.txt": "x"})]
         self.push("--replace")
@@ -154,8 +154,8 @@ class Others(Pushes):
         self.push()
         self.hub.add("model", "org/it", dict(self.on_the_hub()) | {"model-00001-of-00001.safetensors": noise(3)})
         done = self.push()
-        self.assertIn("removes model-00001-of-00001.safetensors", done.stderr)
-        self.assertNotIn("has all of it already", done.stderr)
+        self.assertIn("removing model-00001-of-00001.safetensors", done.stderr)
+        self.assertNotIn("is already up to date", done.stderr)
         self.check()
 
 

@@ -87,7 +87,7 @@ class Contents(Pushes):
         self.hub.log.clear()
         done = self.push()
         self.assertEqual(done.stdout, f"{self.hub.url}/org/it/commit/{commit}\n")
-        self.assertIn("org/it has all of it already", done.stderr)
+        self.assertIn("org/it is already up to date", done.stderr)
         self.assertEqual(self.sent(), [])
         self.assertFalse([path for _, _, path, _ in self.hub.log if "/commit/" in path or "create" in path])
 
@@ -129,7 +129,7 @@ class Contents(Pushes):
         self.push()
         files = {**self.model, **SHARDED}
         self.write_run(files, 640)
-        self.assertIn("removes model.safetensors: weights that the model no longer has", self.push().stderr)
+        self.assertIn("removing model.safetensors: weights that the model no longer has", self.push().stderr)
         self.check(files)
 
     def test_parts(self):
@@ -147,7 +147,7 @@ class Contents(Pushes):
         self.push("--revision", "trial")
         self.assertEqual(set(self.on_the_hub()), {".gitattributes"})
         self.assertIn(b'"org/it", revision="trial"', self.on_the_hub(revision="trial")["README.md"])
-        self.assertIn("org/it@trial has all of it already", self.push(name="org/it@trial").stderr)
+        self.assertIn("org/it@trial is already up to date", self.push(name="org/it@trial").stderr)
         self.assertIn("expected a branch", self.refused("--revision", "0" * 40))
 
     def test_folders(self):

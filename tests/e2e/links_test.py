@@ -95,7 +95,7 @@ class Links(TinyRuns):
         self.refused(self.train(run, *WORDS), "already contains a run")
         done = self.train(run, *WORDS, "lr=1e-2", "overwrite=true")
         self.check(done)
-        self.assertIn(f"the old run is now {place}.old-1", done.stderr)
+        self.assertIn(f"the old run was renamed to {place}.old-1", done.stderr)
         self.assertEqual(os.readlink(run), str(place))
         self.assertEqual(contents(self.disk / f"{place.name}.old-1"), before)
         self.assertTrue((place / "LATEST" / "COMPLETE").exists())

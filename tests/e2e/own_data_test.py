@@ -76,7 +76,7 @@ class OwnData(TinyRuns):
         make_tokenizer(folder)
         (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}")
         file = self.rows("plain.jsonl", 100)
-        told = "note: the data are plain text: the model's chat template is not used\n"
+        told = "note: the data is plain text: the model's chat template is not used\n"
         for words in (["data"], ["train", f"local_run_dir={self.folder / 'plain'}", "n_examples=8"]):
             done = self.dpo(words[0], file, f"model.tokenizer_name_or_path={folder}", *words[1:])
             self.check(done)
@@ -164,7 +164,7 @@ class OwnData(TinyRuns):
             self.check(done)
             self.assertEqual((done.stderr.count(note), done.stderr.count(follows)), (notes, notes), done.stderr)
             if command[1:] and notes:
-                self.assertRegex((run / "config.yaml").read_text(), "max_length: 128 +# default, as this run needs it")
+                self.assertRegex((run / "config.yaml").read_text(), "max_length: 128 +# default, adapted to this run")
         for typed, problem in ((["max_length=512"], "max_length=512 exceeds the model's context of 128 tokens"),
                                (["max_prompt_length=128"], "max_prompt_length=128 leaves no room for a response")):
             refused = self.dpo("plan", file, *words, *typed)
@@ -181,7 +181,7 @@ class OwnData(TinyRuns):
                  "chat_template_kwargs={a: b}", "eval_every=null", "eval_batch_size=8", "sample_during_eval=false",
                  "n_eval_model_samples=3", "reference=cached", "rank_timeout_secs=9", "dataset_paths.shp=x", "save_every=8"]
         named = ("note: keys without effect on this run: chat_template, chat_template_kwargs, data.train_on, data.keep_system, "
-                 "data.tools (the data are plain text); dataset_paths.shp (not in datasets); reference (loss=sft has no "
+                 "data.tools (the data is plain text); dataset_paths.shp (not in datasets); reference (loss=sft has no "
                  "reference); eval_batch_size, n_eval_model_samples (eval_every=null); rank_timeout_secs "
                  "(trainer=BasicTrainer is one process)\n")
         for command in (["plan"], ["data"], ["data", "--order", "1"],

@@ -44,7 +44,8 @@ def whole_lines(file):
 
 
 def json_lines(path):
-    # Lines of bytes end only at \n. Lines of text would also end at U+2028, which a model may write.
+    # Bytes are split only at line feeds and carriage returns, which JSON escapes. Text would also be split at
+    # U+2028, which a model may write.
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 

@@ -56,7 +56,7 @@ TEST(JsonProblem, IsSaidInPlainWords) {
       {R"({"a": "\ud800"})",
        "'\\ud800' inside a string is not a character; expected \\u and four hexadecimal digits, "
        "or two of these for a character beyond them"},
-      {"{\"a\": \"caf\xe9\"}", "the byte 0xe9 is not UTF-8; save the file in that encoding"},
+      {"{\"a\": \"caf\xe9\"}", "the byte 0xe9 is not UTF-8; save the file as UTF-8"},
       {"\u00e9", "found '\u00e9', expected a value"},
   };
   for (const Case& one : cases) EXPECT_EQ(what(one.text), one.expected) << one.text;

@@ -50,7 +50,7 @@ TEST(Defaults, TakeAnotherValue) {
   EXPECT_EQ(run.values.max_length, 128);
   EXPECT_FALSE(is_given(run, "max_length"));
   EXPECT_NE(to_yaml(run).find("max_length: 128"), std::string::npos);
-  EXPECT_EQ(origin_of(run, "max_length"), "default, as this run needs it");
+  EXPECT_EQ(origin_of(run, "max_length"), "default, adapted to this run");
   set_default(run, "eval_every", to_node(std::int64_t{30000}));  // nullable
   EXPECT_EQ(run.values.eval_every, 30000);
 }

@@ -74,7 +74,7 @@ TEST(Schema, KnowsWhatOthersSetAndNothingHereNeeds) {
   EXPECT_EQ(did_you_mean_key("rl"),
             "; it is called 'loss.name' here, and is chosen with its settings: loss=dpo, loss=ipo, ...");
   EXPECT_EQ(did_you_mean_key("max_completion_length"),
-            "; responses have what prompts leave of max_length; max_prompt_length limits prompts");
+            "; a response may use what its prompt leaves of max_length; max_prompt_length limits prompts");
   EXPECT_EQ(did_you_mean_key("sample_packing"), "; sequences are always packed; there is nothing to set");
   EXPECT_EQ(did_you_mean_key_of_option("--push-to-hub", ""),
             "; 'dpo push RUN ORG/NAME' uploads a finished run");

@@ -217,6 +217,7 @@ TEST(Columns, WeightsAndMargins) {
       {pair(Value::of(-0.5), Value::of(0.0)), "'w' is -0.5, expected a number >= 0"},
       {pair(Value::of(1e300), Value::of(0.0)), "'w' is 1e+300, expected a finite number"},
       {pair(text("nan"), Value::of(0.0)), "'w' is nan, expected a finite number"},
+      {pair(text("1e400"), Value::of(0.0)), "'w' is '1e400', expected a number"},
       {pair(text("1x"), Value::of(0.0)), "'w' is '1x', expected a number"},
       {pair(text(""), Value::of(0.0)), "'w' is '', expected a number"},
       {pair(Value::of(1.0), Value{}), "'margin' is null, expected a number"},

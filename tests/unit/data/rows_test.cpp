@@ -142,7 +142,7 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
       {"r.jsonl", line + "{\"a\": \"x\"} {\"a\": 1}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + "{\"a\": NaN}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + "{\"a\": \"\xff\"}\n",
-       "r.jsonl:2: not valid JSON at column 8: the byte 0xff is not UTF-8; save the file in that encoding; "
+       "r.jsonl:2: not valid JSON at column 8: the byte 0xff is not UTF-8; save the file as UTF-8; "
        "near '{\"a\": \"\uFFFD\"}' (data.on_error=skip skips such rows)"},
       {"r.jsonl", line + "{\"a\": \"\xed\xa0\x80\"}\n", "r.jsonl:2: not valid JSON"},
       {"r.jsonl", line + "{\"a\": \"\\ud800\"}\n", "r.jsonl:2: not valid JSON"},
@@ -167,7 +167,7 @@ TEST_F(Rows, ThatCannotBeReadSayWhereAndWhy) {
        "r.parquet: this is a Git LFS pointer"},
       {"r.parquet", "PAR1 nonsense", "r.parquet: "},
       {"r.parquet", line,
-       "r.parquet: is not a Parquet file, whose first bytes are PAR1; name it by what it is"},
+       "r.parquet: is not a Parquet file (it does not begin with PAR1); rename it to its format"},
       {"r.jsonl", "PAR1 nonsense", "r.jsonl: is a Parquet file; name it .parquet"},
       {"r.jsonl", "PK\x03\x04 nonsense", "r.jsonl: is a zip archive or a spreadsheet"},
       {"r.csv", "BZh9 nonsense", "r.csv: is compressed with bzip2 or xz"},

@@ -15,12 +15,12 @@ constexpr const char* kStart = "keys without effect on this run: ";
 
 TEST(UnusedKeys, OfConversationsDependOnTheData) {
   const std::vector<std::string> keys = {"loss=sft", "chat_template=chatml", "data.train_on=last"};
-  const std::string named = std::string(kStart) + "chat_template, data.train_on (the data are plain text)";
+  const std::string named = std::string(kStart) + "chat_template, data.train_on (the data is plain text)";
   EXPECT_EQ(note(keys, {.has_chats = false, .splits_by_hash = true}), named);
   EXPECT_EQ(note(keys, {.has_chats = true, .splits_by_hash = true}), "");
   EXPECT_EQ(note(keys), "");  // the data are not on this machine
   EXPECT_EQ(note({"loss=sft", "data.test_share=0.1"}, {.has_chats = false, .splits_by_hash = false}),
-            std::string(kStart) + "data.test_share (the data have a test split of their own)");
+            std::string(kStart) + "data.test_share (the data has a test split of its own)");
 }
 
 TEST(UnusedKeys, AreOnlyThoseThatWereGivenAnotherValue) {

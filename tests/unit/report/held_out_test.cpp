@@ -39,7 +39,7 @@ TEST(HeldOut, SetsThatWereNotRecorded) {
   EXPECT_EQ(compared.text,
             "each run was evaluated on 16 examples; an older dpo did not record which, so they may not be "
             "the same");
-  EXPECT_EQ(compared.notes, (Notes{"not recorded which", ""}));
+  EXPECT_EQ(compared.notes, (Notes{"set not recorded", ""}));
   EXPECT_EQ(compare_held_out(Runs{{16, ""}, {16, ""}}).verdict, Verdict::unknown);
 }
 

@@ -167,7 +167,7 @@ TEST_F(RunPage, ComparesRuns) {
   b.facts->loss = "ipo";
   const std::string page = comparison_page(std::vector<RunSource>{a, b});
   for (const char* part :
-       {"<h1>2 runs compared</h1>", "<td>first</td><td>text</td><td>96</td><td>64", "not recorded which",
+       {"<h1>2 runs compared</h1>", "<td>first</td><td>text</td><td>96</td><td>64", "set not recorded",
         "whose values cannot be compared", "<td>text</td><td>text</td><td>other</td>",
         "<td>seed</td><td></td><td>1</td>", "<h3>second</h3>", "<summary>second: 2 findings</summary>",
         "data-name=\"second\""})
@@ -206,6 +206,14 @@ TEST_F(RunPage, OfAResumedRunHasOnlyEvaluationsThatCount) {
   const std::string compared = comparison_page(twice);
   std::ofstream(run / "samples" / "step-96.jsonl") << json{{"prompt", "text"}, {"policy", "lost"}} << "\n";
   EXPECT_EQ(comparison_page(twice), compared);
+}
+
+// The first texts are sampled after the first update, which may have no evaluation.
+TEST_F(RunPage, ShowsTheSamplesOfTheFirstUpdate) {
+  const fs::path run = make_run("run", "text");
+  fs::remove(run / "samples" / "step-0.jsonl");
+  std::ofstream(run / "samples" / "step-8.jsonl") << json{{"prompt", "text"}, {"policy", "early"}} << "\n";
+  EXPECT_TRUE(contains(run_page(source_of(run, "text")), "early"));
 }
 
 // KTO: the reward of a bad response should fall.
@@ -252,7 +260,7 @@ TEST_F(RunPage, ComparesRunsWithoutConfiguration) {
   const std::string page =
       comparison_page(std::vector<RunSource>{a, a, {make_run("b", "text"), "b", std::nullopt, "why"}});
   EXPECT_FALSE(contains(page, "different loss functions"));
-  EXPECT_TRUE(contains(page, "None of those that are known."));
+  EXPECT_TRUE(contains(page, "No known setting differs."));
   EXPECT_TRUE(contains(page, "<p>b: why</p>"));
 }
 
