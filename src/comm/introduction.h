@@ -11,8 +11,8 @@ namespace dpo::comm {
 // Describes a rank before a run begins. All fields except `host` must be the same on every rank.
 struct Introduction {
   std::string host;
-  std::string program;                      // program version
-  std::string command;                      // the command, as on the command line
+  std::string program = {};                 // program version
+  std::string command = {};                 // the command, as on the command line
   bool has_gpu = false;                     // true if it sees a GPU
   std::string problem = {};                 // the problem with its configuration, or ""
   std::map<std::string, std::string> keys;  // the configuration
