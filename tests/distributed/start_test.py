@@ -162,18 +162,6 @@ class Start(TinyRuns):
         self.check_once(run(mpirun(1, *self.command(*short), ":", "-n", "1",
                                    *self.command(*short, f"local_dirs=[{self.folder / 'other'}]"))))
 
-    def test_ranks_that_chose_other_lengths_end(self):
-        """One rank knows the lengths from its token cache. The other has only counted characters, and adds a margin."""
-        caches = [self.folder / uuid.uuid4().hex for _ in range(2)]
-        words = [word for word in self.command("defaults=modern") if "max_length" not in word and "max_prompt" not in word]
-        known, unknown = ([*words, f"local_dirs=[{cache}]"] for cache in caches)
-        alone = [word for word in known if word != FSDP and not word.startswith("local_run_dir")]
-        self.assertEqual(run(alone + ["n_examples=4", f"local_run_dir={self.run_folder}-alone"]).returncode, 0)
-        done = run(mpirun(1, *known, ":", "-n", "1", *unknown))
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertRegex(done.stderr, r"max_length is \d+ on rank 1 .*, but \d+ on rank 0")
-        self.assertFalse(self.run_folder.exists())
-
     def test_contradicting_variables_are_named(self):
         done = run(self.command(), env=os.environ | {"RANK": "3", "WORLD_SIZE": "2"})
         self.assertEqual(done.returncode, 1)
