@@ -35,7 +35,7 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
       {{"chat_template", "chat_template_kwargs", "data.train_on", "data.keep_system", "data.tools"},
        data.has_chats == false,
        "the data is plain text"},
-      {{"data.test_share"}, data.splits_by_hash == false, "the data has a test split of its own"},
+      {{"data.test_share"}, data.splits_by_hash == false, "the data has its own test split"},
       {{"dataset_paths.hh"}, !is_named(run, "hh"), other_data},
       {{"dataset_paths.shp"}, !is_named(run, "shp"), other_data},
       {{"dataset_paths.se"}, !is_named(run, "se"), other_data},

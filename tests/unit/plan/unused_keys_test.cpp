@@ -20,7 +20,7 @@ TEST(UnusedKeys, OfConversationsDependOnTheData) {
   EXPECT_EQ(note(keys, {.has_chats = true, .splits_by_hash = true}), "");
   EXPECT_EQ(note(keys), "");  // the data are not on this machine
   EXPECT_EQ(note({"loss=sft", "data.test_share=0.1"}, {.has_chats = false, .splits_by_hash = false}),
-            std::string(kStart) + "data.test_share (the data has a test split of its own)");
+            std::string(kStart) + "data.test_share (the data has its own test split)");
 }
 
 TEST(UnusedKeys, AreOnlyThoseThatWereGivenAnotherValue) {
