@@ -32,6 +32,7 @@ constexpr Value kValues[] = {{"optimizer", "AdamW"},
                              {"model.fsdp_policy_mp", "auto"},
                              {"activation_checkpointing", "auto"},
                              {"keep_last", "2"},
+                             {"wandb.enabled", "false"},  // a run leaves this machine only if the user asks
                              // Values for data that is not on this machine yet.
                              {"batch_size", "32"},
                              {"max_length", "1024"},

@@ -21,6 +21,7 @@ TEST(Modern, TheShortFormChoosesIt) {
   EXPECT_EQ(run.values.optimizer, Optimizer::AdamW);
   EXPECT_EQ(run.values.lr_schedule, Schedule::linear);
   EXPECT_DOUBLE_EQ(run.values.loss.beta, 0.1);
+  EXPECT_FALSE(run.values.wandb.enabled);
   EXPECT_EQ(origin_of(run, "defaults"), "chosen by model=org/Base-1B data=pairs.jsonl");
   EXPECT_NE(modern_note(run).find("optimizer=AdamW"), std::string::npos);
 }
