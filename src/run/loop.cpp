@@ -122,7 +122,8 @@ class TrainingLoop {
     std::vector<train::Record> records;
     for (std::size_t i = 0; i < run_.evaluation.size(); ++i) {
       if (train::any_rank_asked_to_stop(mesh())) return false;
-      const std::vector<train::Record> more = train::evaluate(run_.state, run_.evaluation[i]);
+      const std::vector<train::Record> more =
+          train::evaluate(run_.state, run_.evaluation[i], starts_from_reference());
       records.insert(records.end(), more.begin(), more.end());
       listener_.progress("evaluating", static_cast<std::int64_t>(i + 1),
                          static_cast<std::int64_t>(run_.evaluation.size()), "batches");
@@ -142,6 +143,12 @@ class TrainingLoop {
     run_.run_state.evaluated = run_.run_state.examples;
     if (is_save_due()) save(is_new_best(run_.run_state, metrics, run_.config));
     return true;
+  }
+
+  // Whether the policy is still equal to a live reference. The first update checks that they are equal.
+  bool starts_from_reference() const {
+    return run_.run_state.updates == 0 && run_.plan.reference == plan::ReferenceMode::live &&
+           !run_.config.model.reference_dtype;
   }
 
   // Throws if the evaluation is not finite, so that such a model is not saved.

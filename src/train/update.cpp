@@ -52,18 +52,22 @@ std::vector<loss::Score> unknown_scores(const data::Forest& forest) {
   return scores_of(forest, zeros, zeros);
 }
 
-// Returns the scores of all examples, in batch order, without losses. `training`: with the dropout of the
-// passes that compute gradients.
+struct Scoring {
+  bool training = false;      // with the dropout of the passes that compute gradients
+  bool equal_models = false;  // the reference's scores are the policy's
+};
+
+// Returns the scores of all examples, in batch order, without losses.
 std::vector<Record> score_all(const TrainState& state, Microbatches& parts, const ExampleBatch& batch,
-                              bool training = false) {
+                              Scoring scoring) {
   BatchRecords records(batch);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Microbatch& part = parts.at(i);
     const data::Forest& forest = part.forest;
-    const at::Tensor reference = state.reference->scores(part, batch);
-    const model::PassOptions pass = training ? training_pass(state, parts, i) : state.pass;
+    const model::PassOptions pass = scoring.training ? training_pass(state, parts, i) : state.pass;
     const at::Tensor policy =
         model::forward(state.policy.model(), state.policy.store(), part.packed, pass).log_probs;
+    const at::Tensor reference = scoring.equal_models ? policy : state.reference->scores(part, batch);
     if (i + 1 < parts.size()) parts.at(i + 1);  // packed before the host waits for the scores
     records.add(forest, records_of(forest, read_scores(forest, policy, reference), {}, batch));
   }
@@ -115,11 +119,11 @@ ExampleBatch mismatched(const ExampleBatch& batch, std::size_t max_length) {
 
 // Estimates the KL divergence by the mean log-ratio of policy and reference over mismatched pairs, which
 // takes another forward pass of both.
-double estimate_kl(const TrainState& state, const ExampleBatch& batch) {
+double estimate_kl(const TrainState& state, const ExampleBatch& batch, bool equal_models = false) {
   const ExampleBatch others = mismatched(batch, state.max_length);
   double sum = 0, count = 0;
   Microbatches parts = microbatches_of(state, others);
-  for (const Record& record : score_all(state, parts, others))
+  for (const Record& record : score_all(state, parts, others, {.equal_models = equal_models}))
     for (std::size_t i = 0; i < record.policy.size(); ++i, ++count)
       sum += record.policy[i] - record.reference[i];
   return sum / count;
@@ -162,7 +166,7 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
   if (facts.needs_kl) options.kl = estimate_kl(state, batch);
   // The examples are scored again below, so that only one microbatch's activations are in memory at a time.
   std::optional<WholeBatch> whole;
-  if (facts.compares_batch) whole.emplace(options, score_all(state, parts, batch, /*training=*/true), batch);
+  if (facts.compares_batch) whole.emplace(options, score_all(state, parts, batch, {.training = true}), batch);
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
   const auto gather = [&] { return whole ? whole->records() : records.gather(state.mesh); };
@@ -290,11 +294,11 @@ void require_equal_models(const UpdateResult& result, at::ScalarType dtype) {
             record.example, record.policy[i], record.reference[i]));
 }
 
-std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch) {
+std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch, bool equal_models) {
   loss::Options options{state.loss, state.rewards.value()};
-  if (facts_of(state.loss.name).needs_kl) options.kl = estimate_kl(state, batch);
+  if (facts_of(state.loss.name).needs_kl) options.kl = estimate_kl(state, batch, equal_models);
   Microbatches parts = microbatches_of(state, batch);
-  return WholeBatch(options, score_all(state, parts, batch), batch).records();
+  return WholeBatch(options, score_all(state, parts, batch, {.equal_models = equal_models}), batch).records();
 }
 
 }  // namespace dpo::train

@@ -33,7 +33,8 @@ UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& c
 // Before the first update they are the same model, computed by the same kernels.
 void require_equal_models(const UpdateResult& result, at::ScalarType dtype);
 
-// Computes losses and log-probabilities without an update.
-std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch);
+// Computes losses and log-probabilities without an update. `equal_models`: policy and reference are the same
+// model, so one pass gives the scores of both.
+std::vector<Record> evaluate(const TrainState& state, const ExampleBatch& batch, bool equal_models = false);
 
 }  // namespace dpo::train

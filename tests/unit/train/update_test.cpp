@@ -168,6 +168,18 @@ TEST_F(Updates, OfEqualModelsStartAtLogTwo) {
   EXPECT_FALSE(is_equal(before, state.policy.stored()));
 }
 
+// Before the first update one pass scores both models. Afterwards they differ, and so would the results.
+TEST_F(Updates, EvaluationsOfEqualModelsNeedOnePass) {
+  TrainState state = state_against(1);
+  const Record both = evaluate(state, batch()).at(0);
+  const Record once = evaluate(state, batch(), /*equal_models=*/true).at(0);
+  EXPECT_EQ(once.policy, both.policy);
+  EXPECT_EQ(once.reference, both.reference);
+  EXPECT_EQ(once.loss, both.loss);
+  update(state, batch());
+  EXPECT_NE(evaluate(state, batch()).at(0).policy, evaluate(state, batch()).at(0).reference);
+}
+
 // Blocks are updated as soon as they have their gradients, even an embedding to whose gradient the head adds.
 TEST_F(Updates, BlockByBlockAreTheSameToTheBit) {
   using config::Optimizer;
