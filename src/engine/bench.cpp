@@ -31,7 +31,7 @@ nlohmann::ordered_json as_json(const run::Profile& profile) {
 
 // Returns the least seconds that a part of the update takes according to the plan, or 0 if unknown.
 double least_seconds(const plan::Timing& timing, const std::string& part) {
-  if (part == "matrix products") return timing.least_matmuls;
+  if (part == "matmuls") return timing.least_matmuls;
   if (part == "attention") return timing.least_attention;
   return part == "optimizer" ? timing.optimizer : 0;
 }

@@ -108,7 +108,7 @@ void GradientSum::add_matmul(const at::Tensor& a, const at::Tensor& b) {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed,
                   const std::shared_ptr<GradientSum>& sum, bool fp8) {
   const bool in_fp8 = fp8 && fits_fp8(weight);
-  if (!sum && !in_fp8) return plain_matmul(x, weight, bias, transposed);
+  if (!sum && !in_fp8) return matmul(x, weight, bias, transposed);
   return Linear::apply(x, weight, bias.defined() ? Bias(bias) : std::nullopt, transposed,
                        sum ? sum : std::make_shared<GradientSum>(), in_fp8);
 }

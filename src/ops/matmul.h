@@ -5,12 +5,7 @@
 namespace dpo::ops {
 
 // Multiplies x, [rows, in], by the weight, and adds the bias if it is defined. The weight is [out, in] as in
-// nn.Linear, or [in, out] if `transposed`. Gradients are LibTorch's.
-at::Tensor plain_matmul(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                        bool transposed);
-
-// Computes plain_matmul() without gradients, bit-identically. In 16 bits on a GPU, matmuls of sizes that
-// recur use the fastest algorithm for them (ops/cuda/matmuls.h).
+// nn.Linear, or [in, out] if `transposed`.
 at::Tensor matmul(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, bool transposed);
 
 // Sets out = a b, or adds a b to out. On a GPU `out` may be float32 if a and b have 16 bits.

@@ -50,10 +50,10 @@ std::vector<Remedy> remedies_of(const Workload& w) {
   if (has_other_policy(run)) changes.push_back("model.fsdp_policy_mp=bfloat16");
   if (run.model.reference_dtype && has_other_reference(run)) changes.push_back("model.reference_dtype=null");
   if (has_other_policy(run) || has_other_reference(run))
-    reason += std::string(reason.empty() ? "" : ", ") + "bfloat16, which products in 8 bits start from";
+    reason += std::string(reason.empty() ? "" : ", ") + "bfloat16, which matmuls in 8 bits start from";
   std::vector<Remedy> remedies;
   if (!changes.empty() && !w.machine.device.is_cpu) remedies.push_back({std::move(changes), reason});
-  remedies.push_back({{"fp8=false"}, "products in the dtype of the run"});
+  remedies.push_back({{"fp8=false"}, "matmuls in the dtype of the run"});
   return remedies;
 }
 
@@ -64,10 +64,10 @@ std::string text_of(Obstacle obstacle, const Workload& w) {
     case Obstacle::none: return "";
     case Obstacle::device:
       return fmt::format(
-          "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; {} has no products in 8 bits (its "
+          "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; {} has no matmuls in 8 bits (its "
           "figures have no fp8_tflops)",
           w.machine.device.name);
-    case Obstacle::experts: return "is for dense models: products with experts have no 8-bit form here";
+    case Obstacle::experts: return "is for dense models: matmuls with experts have no 8-bit form here";
     case Obstacle::base_dtype:
       return fmt::format("needs frozen matrices in bfloat16, but adapter.base_dtype={} rounds them already",
                          name_of(*run.adapter.base_dtype));

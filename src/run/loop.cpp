@@ -145,7 +145,8 @@ class TrainingLoop {
     return true;
   }
 
-  // Whether the policy is still equal to a live reference. The first update checks that they are equal.
+  // Returns whether the policy is still equal to a live reference. The first update checks that they are
+  // equal.
   bool starts_from_reference() const {
     return run_.run_state.updates == 0 && run_.plan.reference == plan::ReferenceMode::live &&
            !run_.config.model.reference_dtype;

@@ -22,7 +22,7 @@ TEST(Fp8Rule, SaysWhereItCannotWork) {
                  "is for dense models");
   expect_finding(
       kFp8 + "--device a100-80gb", "fp8", Verdict::error,
-      "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; a100-80gb has no products in 8 bits");
+      "needs a GPU of compute capability 8.9 (Ada, Hopper) or newer; a100-80gb has no matmuls in 8 bits");
 }
 
 // Errors that no setting fixes come first, because another dtype would not help.

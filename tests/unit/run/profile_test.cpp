@@ -8,7 +8,7 @@ namespace {
 constexpr double kMillisecond = 1e-3;
 
 TEST(Profile, AssignsKernelsToPartsByTheirNames) {
-  EXPECT_EQ(part_of_kernel("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NTN"), "matrix products");
+  EXPECT_EQ(part_of_kernel("nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NTN"), "matmuls");
   EXPECT_EQ(part_of_kernel("void pytorch_flash::flash_fwd_kernel<...cutlass...>"), "attention");
   EXPECT_EQ(part_of_kernel("fmha_cutlassF_f32_aligned_64x64_rf_sm80"), "attention");
   EXPECT_EQ(part_of_kernel("void dpo::cuda::(anonymous namespace)::update_kernel<...>"), "optimizer");
