@@ -17,7 +17,7 @@ from pathlib import Path
 from ranks import main, mpirun, processes_of, run, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
-from tiny_run import ENDLESS, STOPPED, TinyRuns  # noqa: E402
+from tiny_run import ENDLESS, PROGRAM, STOPPED, TinyRuns, make_data  # noqa: E402
 
 FSDP = "trainer=FSDPTrainer"
 
@@ -161,6 +161,20 @@ class Start(TinyRuns):
         short = ["n_examples=40", "n_epochs=null"]
         self.check_once(run(mpirun(1, *self.command(*short), ":", "-n", "1",
                                    *self.command(*short, f"local_dirs=[{self.folder / 'other'}]"))))
+
+    def test_ranks_that_chose_other_values_end(self):
+        """Two machines have files of one name with 200 and 2,000 pairs, for which dpo chooses other batch sizes."""
+        folders = [self.folder / uuid.uuid4().hex for _ in range(2)]
+        for folder, rows in zip(folders, (200, 2000)):
+            folder.mkdir()
+            make_data(folder / "rows.jsonl", rows)
+        train = [PROGRAM, "train", f"model={self.folder / 'model'}", "data=rows.jsonl", "loss=dpo", FSDP,
+                 f"local_dirs=[{self.folder}]", f"local_run_dir={self.run_folder}"]
+        done = run(mpirun(1, "--wdir", folders[0], *train, ":", "-n", "1", "--wdir", folders[1], *train))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"batch_size is 16 on rank 1 \(host .*\), but 8 on rank 0")
+        self.assertIn("give them on the command line", done.stderr)
+        self.assertFalse(self.run_folder.exists())
 
     def test_contradicting_variables_are_named(self):
         done = run(self.command(), env=os.environ | {"RANK": "3", "WORLD_SIZE": "2"})
