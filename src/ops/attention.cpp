@@ -63,7 +63,7 @@ AttentionGradients attend_backward(const at::Tensor& grad_out, const at::Tensor&
 }
 
 void merge(AttentionOutput& one, const AttentionOutput& other) {
-  if (fused::merge(one, other)) return;
+  if (fused::supports_merge(one, other)) return fused::merge(one, other);
   const at::Tensor lse = at::logaddexp(one.lse, other.lse);
   const auto weight = [&lse](const AttentionOutput& part) {
     return (part.lse - lse).exp_().t().unsqueeze(-1);

@@ -25,6 +25,11 @@ bool suits_trees(const ForestLayout& layout, const at::Tensor& q) {
   return has_both_parts(layout) || layout.sequences.longest <= kLong || fused::suits_long_sequences(q);
 }
 
+bool uses_trees(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const ForestLayout& layout,
+                const AttentionOptions& options) {
+  return suits_trees(layout, q) && fused::supports_trees(q, k, v, layout.trees, options);
+}
+
 // Holds layout and options in the autograd graph.
 struct LayoutHolder : torch::CustomClassHolder {
   LayoutHolder(std::shared_ptr<const ForestLayout> held, const AttentionOptions& given)
@@ -35,9 +40,8 @@ struct LayoutHolder : torch::CustomClassHolder {
 
 AttentionOutput attend_forest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const ForestLayout& layout, const AttentionOptions& options) {
-  AttentionOutput all;
-  if (suits_trees(layout, q) && fused::attend_trees(all, q, k, v, layout.trees, options)) return all;
-  all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, options);
+  if (uses_trees(q, k, v, layout, options)) return fused::attend_trees(q, k, v, layout.trees, options);
+  AttentionOutput all = attend(q, k, v, layout.sequences, layout.sequences, /*causal=*/true, options);
   if (!has_both_parts(layout)) return all;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
   AttentionOutput of_responses{all.out.narrow(0, prompts, responses), all.lse.narrow(1, prompts, responses)};
@@ -50,10 +54,10 @@ AttentionOutput attend_forest(const at::Tensor& q, const at::Tensor& k, const at
 AttentionGradients attend_forest_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k,
                                           const at::Tensor& v, const AttentionOutput& all,
                                           const ForestLayout& layout, const AttentionOptions& options) {
-  AttentionGradients sum;
-  if (suits_trees(layout, q) && fused::attend_trees_backward(sum, grad, q, k, v, all, layout.trees, options))
-    return sum;
-  sum = attend_backward(grad, q, k, v, all, layout.sequences, layout.sequences, /*causal=*/true, options);
+  if (uses_trees(q, k, v, layout, options) && fused::supports_trees_backward(grad, all))
+    return fused::attend_trees_backward(grad, q, k, v, all, layout.trees, options);
+  AttentionGradients sum =
+      attend_backward(grad, q, k, v, all, layout.sequences, layout.sequences, /*causal=*/true, options);
   if (!has_both_parts(layout)) return sum;
   const std::int64_t prompts = layout.prompt_tokens(), responses = layout.response_tokens();
   const auto responses_of = [&](const at::Tensor& x) { return x.narrow(0, prompts, responses); };

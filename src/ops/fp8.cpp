@@ -25,16 +25,12 @@ Fp8Matrix quantized_rows(const at::Tensor& matrix) {
 
 Fp8Matrix fp8_rows(const at::Tensor& matrix) {
   const at::NoGradGuard no_grad;
-  Fp8Matrix result;
-  if (fused::fp8_rows(result, matrix)) return result;
-  return quantized_rows(matrix);
+  return fused::supports_fp8_rows(matrix) ? fused::fp8_rows(matrix) : quantized_rows(matrix);
 }
 
 Fp8Matrix fp8_columns(const at::Tensor& matrix) {
   const at::NoGradGuard no_grad;
-  Fp8Matrix result;
-  if (fused::fp8_columns(result, matrix)) return result;
-  return quantized_rows(matrix.t());
+  return fused::supports_fp8_columns(matrix) ? fused::fp8_columns(matrix) : quantized_rows(matrix.t());
 }
 
 bool fits_fp8(const at::Tensor& weight) {

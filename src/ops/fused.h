@@ -1,7 +1,9 @@
 // Declares our own CUDA kernels (src/ops/cuda), which need one pass over memory where LibTorch's operators
-// need several. Each function returns false and does nothing if it does not support the tensors, or if the
-// program was built without nvcc. The caller then uses LibTorch's operators.
+// need several. Callers first ask whether the tensors are supported, and otherwise use LibTorch's operators.
+// Without nvcc nothing is supported.
 #pragma once
+
+#include <span>
 
 #include <ATen/core/Tensor.h>
 
@@ -17,27 +19,37 @@ namespace dpo::ops::fused {
 // True if this program was built with the kernels.
 bool has_kernels();
 
-bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
-                  bool interleaved, float direction);
+bool supports_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
+at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved,
+                        float direction);
 
-bool merge(AttentionOutput& one, const AttentionOutput& other);
+// Merges `other` into `one`.
+bool supports_merge(const AttentionOutput& one, const AttentionOutput& other);
+void merge(AttentionOutput& one, const AttentionOutput& other);
 
 // See ops/head_rows.h; `first_row` is 0 for the whole vocabulary.
-bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
-                double cap);
-bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
-                      std::int64_t first_row, double cap);
-bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+bool supports_scoring(const at::Tensor& logits, const at::Tensor& targets);
+RowScores score_rows(const at::Tensor& logits, const at::Tensor& targets, bool with_entropy, double cap);
+ShardScores score_shard_rows(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first_row,
+                             double cap);
+// Turns the logits into their gradient.
+bool supports_scoring_backward(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                               const at::Tensor& scale);
+void score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
                          const at::Tensor& scale, std::int64_t first_row, double cap);
 
 // Adds sums of rows of `from` to rows of `to`.
-bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums);
+bool supports_row_sums(const at::Tensor& to, const at::Tensor& from);
+void add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums);
 
-bool dequantize(at::Tensor& into, const QuantizedMatrix& matrix);
+bool supports_dequantize(const at::Tensor& into);
+void dequantize(at::Tensor& into, const QuantizedMatrix& matrix);
 
 // Quantize a bfloat16 matrix; see ops/fp8.h.
-bool fp8_rows(Fp8Matrix& result, const at::Tensor& matrix);
-bool fp8_columns(Fp8Matrix& result, const at::Tensor& matrix);
+bool supports_fp8_rows(const at::Tensor& matrix);
+Fp8Matrix fp8_rows(const at::Tensor& matrix);
+bool supports_fp8_columns(const at::Tensor& matrix);
+Fp8Matrix fp8_columns(const at::Tensor& matrix);
 
 // Arguments of an optimizer step on float32 (whole or split in two) or bfloat16 weights with float32 or
 // 16-bit gradients. Names follow torch.optim except for weight decay: `l2` is added to the gradient,
@@ -59,17 +71,21 @@ struct StoredArray {
   FloatRest rest = {};
 };
 
+// `copy` may be undefined.
+bool supports_update(const StoredArray& weights, const at::Tensor& gradients,
+                     std::span<const StoredArray> state, const at::Tensor& copy);
+
 struct AdamArguments : UpdateArguments {
   double decoupled = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   std::int64_t step = 1;
 };
-bool adam(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
+void adam(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
           const StoredArray& exp_avg_sq, const AdamArguments& arguments);
 
 struct RmsPropArguments : UpdateArguments {
   double alpha = 0, epsilon = 0;
 };
-bool rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
+void rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& arguments);
 
 }  // namespace dpo::ops::fused

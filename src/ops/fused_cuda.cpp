@@ -1,6 +1,6 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <optional>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -24,17 +24,15 @@ bool is_flat_float(const at::Tensor& tensor) {
 
 float* floats(at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
-// Returns the logits' rows in the kernels' form, or nullopt if the kernels do not support them.
-std::optional<cuda::LogitRows> rows_of(const at::Tensor& logits, const at::Tensor& targets,
-                                       std::int64_t first_row, double cap) {
-  const auto type = type_of(logits);
-  if (!type || !logits.is_cuda() || !logits.is_contiguous() || !targets.is_contiguous()) return std::nullopt;
-  return cuda::LogitRows{.type = *type,
-                         .rows = logits.size(0),
-                         .columns = logits.size(1),
-                         .targets = targets.const_data_ptr<std::int64_t>(),
-                         .first_column = first_row,
-                         .cap = static_cast<float>(cap)};
+// Returns the logits' rows in the kernels' form.
+cuda::LogitRows rows_of(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first_row,
+                        double cap) {
+  return {.type = *type_of(logits),
+          .rows = logits.size(0),
+          .columns = logits.size(1),
+          .targets = targets.const_data_ptr<std::int64_t>(),
+          .first_column = first_row,
+          .cap = static_cast<float>(cap)};
 }
 
 at::Tensor float_per_row(const at::Tensor& logits) {
@@ -80,35 +78,34 @@ cuda::ToFp8 fp8_call(Fp8Matrix& result, const at::Tensor& matrix) {
           .scales = floats(result.scales)};
 }
 
-// Returns an array of state in the kernels' form, or nullopt if the kernels do not support it.
-std::optional<cuda::State> state_of(const StoredArray& array) {
+bool supports_state(const StoredArray& array) {
   const at::Tensor& values = array.values;
-  if (!values.is_cuda() || !values.is_contiguous()) return std::nullopt;
-  cuda::State state{.values = values.mutable_data_ptr()};
+  if (!values.is_cuda() || !values.is_contiguous()) return false;
   switch (values.scalar_type()) {
-    case at::kFloat: break;
-    case at::kBFloat16: state.type = cuda::StateType::bfloat16; break;
-    case at::kByte:
-      if (values.numel() % kStateGroup != 0) return std::nullopt;
-      state.type = cuda::StateType::codes;
-      state.absmax = array.absmax.mutable_data_ptr<float>();
-      state.map = array.map.const_data_ptr<float>();
-      break;
-    default: return std::nullopt;
+    case at::kFloat:
+    case at::kBFloat16: return true;
+    case at::kByte: return values.numel() % kStateGroup == 0;
+    default: return false;
+  }
+}
+
+// Returns an array of state in the kernels' form.
+cuda::State state_of(const StoredArray& array) {
+  const at::Tensor& values = array.values;
+  cuda::State state{.values = values.mutable_data_ptr()};
+  if (values.scalar_type() == at::kBFloat16) state.type = cuda::StateType::bfloat16;
+  if (values.scalar_type() == at::kByte) {
+    state.type = cuda::StateType::codes;
+    state.absmax = array.absmax.mutable_data_ptr<float>();
+    state.map = array.map.const_data_ptr<float>();
   }
   return state;
 }
 
-// Returns the arrays of an update in the kernels' form, or nullopt if the kernels do not support them.
-std::optional<cuda::Update> update_of(const StoredArray& array, const at::Tensor& gradient,
-                                      const UpdateArguments& arguments) {
-  const at::Tensor& weights = array.values;
-  constexpr std::int64_t kWidth = 8;  // elements per thread
-  const at::Tensor& copy = arguments.copy;
-  if (!is_flat(weights) || weights.scalar_type() == at::kHalf || !is_flat(gradient) ||
-      (copy.defined() && !is_flat(copy)) || weights.numel() % kWidth != 0 ||
-      (array.rest.defined() && array.rest.low.numel() != weights.numel()))
-    return std::nullopt;
+// Returns the arrays of an update in the kernels' form.
+cuda::Update update_of(const StoredArray& array, const at::Tensor& gradient,
+                       const UpdateArguments& arguments) {
+  const at::Tensor &weights = array.values, &copy = arguments.copy;
   cuda::Update update{.weights = weights.mutable_data_ptr(),
                       .weight_type = *type_of(weights),
                       .gradient = gradient.const_data_ptr(),
@@ -132,13 +129,16 @@ std::optional<cuda::Update> update_of(const StoredArray& array, const at::Tensor
 
 bool has_kernels() { return true; }
 
-bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
-                  bool interleaved, float direction) {
-  const auto type = type_of(x);
-  if (!x.is_cuda() || !type || x.stride(2) != 1 || !is_flat_float(cos) || !is_flat_float(sin)) return false;
+bool supports_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  return x.is_cuda() && type_of(x) && x.stride(2) == 1 && is_flat_float(cos) && is_flat_float(sin);
+}
+
+at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved,
+                        float direction) {
+  at::Tensor out = at::empty(x.sizes(), x.options());
   cuda::apply_rotary({.in = x.const_data_ptr(),
                       .out = out.mutable_data_ptr(),
-                      .type = *type,
+                      .type = *type_of(x),
                       .tokens = x.size(0),
                       .heads = x.size(1),
                       .head_dim = x.size(2),
@@ -150,18 +150,18 @@ bool apply_rotary(at::Tensor& out, const at::Tensor& x, const at::Tensor& cos, c
                       .interleaved = interleaved,
                       .direction = direction},
                      Launch(x));
-  return true;
+  return out;
 }
 
-bool merge(AttentionOutput& one, const AttentionOutput& other) {
-  const auto type = type_of(one.out);
-  if (!one.out.is_cuda() || !type || one.lse.scalar_type() != at::kFloat ||
-      other.lse.scalar_type() != at::kFloat || !one.out.is_contiguous() || !other.out.is_contiguous() ||
-      one.lse.stride(1) != 1 || other.lse.stride(1) != 1)
-    return false;
+bool supports_merge(const AttentionOutput& one, const AttentionOutput& other) {
+  return is_flat(one.out) && other.out.is_contiguous() && one.lse.scalar_type() == at::kFloat &&
+         other.lse.scalar_type() == at::kFloat && one.lse.stride(1) == 1 && other.lse.stride(1) == 1;
+}
+
+void merge(AttentionOutput& one, const AttentionOutput& other) {
   cuda::merge({.out = one.out.mutable_data_ptr(),
                .other = other.out.const_data_ptr(),
-               .type = *type,
+               .type = *type_of(one.out),
                .lse = floats(one.lse),
                .other_lse = other.lse.const_data_ptr<float>(),
                .lse_stride = one.lse.stride(0),
@@ -170,48 +170,50 @@ bool merge(AttentionOutput& one, const AttentionOutput& other) {
                .heads = one.out.size(1),
                .head_dim = one.out.size(2)},
               Launch(one.out));
-  return true;
 }
 
-bool score_rows(RowScores& scores, const at::Tensor& logits, const at::Tensor& targets, bool with_entropy,
-                double cap) {
-  const auto rows = rows_of(logits, targets, 0, cap);
-  if (!rows) return false;
-  scores = {float_per_row(logits), float_per_row(logits),
-            with_entropy ? float_per_row(logits) : at::Tensor()};
-  cuda::score_rows(logits.const_data_ptr(), *rows,
+bool supports_scoring(const at::Tensor& logits, const at::Tensor& targets) {
+  return is_flat(logits) && targets.is_contiguous();
+}
+
+RowScores score_rows(const at::Tensor& logits, const at::Tensor& targets, bool with_entropy, double cap) {
+  RowScores scores{float_per_row(logits), float_per_row(logits),
+                   with_entropy ? float_per_row(logits) : at::Tensor(), /*only_read=*/true};
+  cuda::score_rows(logits.const_data_ptr(), rows_of(logits, targets, 0, cap),
                    {.lse = floats(scores.lse),
                     .log_probs = floats(scores.log_probs),
                     .entropy = with_entropy ? floats(scores.entropy) : nullptr},
                    Launch(logits));
-  return true;
+  return scores;
 }
 
-bool score_shard_rows(ShardScores& scores, const at::Tensor& logits, const at::Tensor& targets,
-                      std::int64_t first_row, double cap) {
-  const auto rows = rows_of(logits, targets, first_row, cap);
-  if (!rows) return false;
-  scores = {float_per_row(logits), float_per_row(logits)};
-  cuda::score_rows(logits.const_data_ptr(), *rows,
+ShardScores score_shard_rows(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first_row,
+                             double cap) {
+  ShardScores scores{float_per_row(logits), float_per_row(logits)};
+  cuda::score_rows(logits.const_data_ptr(), rows_of(logits, targets, first_row, cap),
                    {.lse = floats(scores.lse), .target_logits = floats(scores.target_logits)},
                    Launch(logits));
-  return true;
+  return scores;
 }
 
-bool score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+bool supports_scoring_backward(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
+                               const at::Tensor& scale) {
+  return supports_scoring(logits, targets) && is_flat_float(lse) && is_flat_float(scale);
+}
+
+void score_rows_backward(at::Tensor& logits, const at::Tensor& targets, const at::Tensor& lse,
                          const at::Tensor& scale, std::int64_t first_row, double cap) {
-  const auto rows = rows_of(logits, targets, first_row, cap);
-  if (!rows || !is_flat_float(lse) || !is_flat_float(scale)) return false;
-  cuda::score_rows_backward(logits.mutable_data_ptr(), *rows, lse.const_data_ptr<float>(),
-                            scale.const_data_ptr<float>(), Launch(logits));
-  return true;
+  cuda::score_rows_backward(logits.mutable_data_ptr(), rows_of(logits, targets, first_row, cap),
+                            lse.const_data_ptr<float>(), scale.const_data_ptr<float>(), Launch(logits));
 }
 
-bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums) {
+bool supports_row_sums(const at::Tensor& to, const at::Tensor& from) {
   constexpr std::uintptr_t kPack = 32;  // bytes of 8 float32 numbers
-  if (!is_flat(to) || !is_flat(from) || !cuda::supports_row_sums(to.size(1)) || !is_aligned(from, kPack) ||
-      !is_aligned(to, kPack))
-    return false;
+  return is_flat(to) && is_flat(from) && cuda::supports_row_sums(to.size(1)) && is_aligned(from, kPack) &&
+         is_aligned(to, kPack);
+}
+
+void add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums) {
   cuda::add_row_sums({.in_type = *type_of(from),
                       .out_type = *type_of(to),
                       .in = from.const_data_ptr(),
@@ -222,17 +224,16 @@ bool add_row_sums(at::Tensor& to, const at::Tensor& from, const RowSums& sums) {
                       .starts = sums.starts.const_data_ptr<std::int32_t>(),
                       .source_rows = sums.source_rows.const_data_ptr<std::int32_t>()},
                      Launch(to));
-  return true;
 }
 
-bool dequantize(at::Tensor& into, const QuantizedMatrix& matrix) {
-  const auto type = type_of(into);
-  if (!type || !into.is_cuda() || !into.is_contiguous() || into.dim() != 2) return false;
+bool supports_dequantize(const at::Tensor& into) { return is_flat(into) && into.dim() == 2; }
+
+void dequantize(at::Tensor& into, const QuantizedMatrix& matrix) {
   const cuda::Dequantize quantized{.codes = matrix.codes.const_data_ptr<std::uint8_t>(),
                                    .rows = into.size(0),
                                    .columns = into.size(1),
                                    .out = into.mutable_data_ptr(),
-                                   .type = *type};
+                                   .type = *type_of(into)};
   const Launch launch(into);
   switch (matrix.dtype) {
     case QuantizedDtype::nf4: cuda::from_nf4(quantized, nf4_scales_of(matrix), launch); break;
@@ -241,30 +242,39 @@ bool dequantize(at::Tensor& into, const QuantizedMatrix& matrix) {
       break;
     case QuantizedDtype::fp8: cuda::from_fp8(quantized, matrix.scales.const_data_ptr<float>(), launch); break;
   }
-  return true;
 }
 
-bool fp8_rows(Fp8Matrix& result, const at::Tensor& matrix) {
-  if (!fits_packs(matrix)) return false;
-  result = empty_fp8(matrix, matrix.size(0), matrix.size(1));
+bool supports_fp8_rows(const at::Tensor& matrix) { return fits_packs(matrix); }
+
+Fp8Matrix fp8_rows(const at::Tensor& matrix) {
+  Fp8Matrix result = empty_fp8(matrix, matrix.size(0), matrix.size(1));
   cuda::fp8_rows(fp8_call(result, matrix), Launch(matrix));
-  return true;
+  return result;
 }
 
-bool fp8_columns(Fp8Matrix& result, const at::Tensor& matrix) {
-  if (!fits_packs(matrix) || matrix.size(0) % kFp8Multiple != 0) return false;
-  result = empty_fp8(matrix, matrix.size(1), matrix.size(0));
+bool supports_fp8_columns(const at::Tensor& matrix) {
+  return fits_packs(matrix) && matrix.size(0) % kFp8Multiple == 0;
+}
+
+Fp8Matrix fp8_columns(const at::Tensor& matrix) {
+  Fp8Matrix result = empty_fp8(matrix, matrix.size(1), matrix.size(0));
   const at::Tensor largest = at::zeros({matrix.size(1)}, matrix.options().dtype(at::kInt));
   cuda::fp8_columns(fp8_call(result, matrix), static_cast<std::uint32_t*>(largest.mutable_data_ptr()),
                     Launch(matrix));
-  return true;
+  return result;
 }
 
-bool adam(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
+bool supports_update(const StoredArray& weights, const at::Tensor& gradients,
+                     std::span<const StoredArray> state, const at::Tensor& copy) {
+  constexpr std::int64_t kWidth = 8;  // elements per thread
+  const std::int64_t count = weights.values.numel();
+  return is_flat(weights.values) && weights.values.scalar_type() != at::kHalf && count % kWidth == 0 &&
+         (!weights.rest.defined() || weights.rest.low.numel() == count) && is_flat(gradients) &&
+         (!copy.defined() || is_flat(copy)) && std::ranges::all_of(state, supports_state);
+}
+
+void adam(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& exp_avg,
           const StoredArray& exp_avg_sq, const AdamArguments& n) {
-  const auto update = update_of(weights, gradients, n);
-  const auto average = state_of(exp_avg), square = state_of(exp_avg_sq);
-  if (!update || !average || !square) return false;
   const auto step = static_cast<double>(n.step);
   cuda::Adam c;
   c.l2 = static_cast<float>(n.l2);
@@ -275,22 +285,18 @@ bool adam(const StoredArray& weights, const at::Tensor& gradients, const StoredA
   c.sqrt_bias_correction2 = static_cast<float>(std::sqrt(1 - std::pow(n.beta2, step)));
   c.epsilon = static_cast<float>(n.epsilon);
   c.step_size = static_cast<float>(-n.lr / (1 - std::pow(n.beta1, step)));
-  cuda::adam(*update, *average, *square, c, Launch(weights.values));
-  return true;
+  cuda::adam(update_of(weights, gradients, n), state_of(exp_avg), state_of(exp_avg_sq), c,
+             Launch(weights.values));
 }
 
-bool rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
+void rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& n) {
-  const auto update = update_of(weights, gradients, n);
-  const auto square = state_of(square_avg);
-  if (!update || !square) return false;
   const cuda::RmsProp c{.l2 = static_cast<float>(n.l2),
                         .alpha = static_cast<float>(n.alpha),
                         .one_minus_alpha = static_cast<float>(1 - n.alpha),
                         .epsilon = static_cast<float>(n.epsilon),
                         .step_size = static_cast<float>(-n.lr)};
-  cuda::rmsprop(*update, *square, c, Launch(weights.values));
-  return true;
+  cuda::rmsprop(update_of(weights, gradients, n), state_of(square_avg), c, Launch(weights.values));
 }
 
 }  // namespace dpo::ops::fused

@@ -14,37 +14,58 @@ namespace {
 
 bool has_kernels() { return false; }
 
-bool apply_rotary(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, float) {
+bool supports_rotary(const at::Tensor&, const at::Tensor&, const at::Tensor&) { return false; }
+
+at::Tensor apply_rotary(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, float) {
+  no_kernels();
+}
+
+bool supports_merge(const AttentionOutput&, const AttentionOutput&) { return false; }
+
+void merge(AttentionOutput&, const AttentionOutput&) { no_kernels(); }
+
+bool supports_scoring(const at::Tensor&, const at::Tensor&) { return false; }
+
+RowScores score_rows(const at::Tensor&, const at::Tensor&, bool, double) { no_kernels(); }
+
+ShardScores score_shard_rows(const at::Tensor&, const at::Tensor&, std::int64_t, double) { no_kernels(); }
+
+bool supports_scoring_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&) {
   return false;
 }
 
-bool merge(AttentionOutput&, const AttentionOutput&) { return false; }
-
-bool score_rows(RowScores&, const at::Tensor&, const at::Tensor&, bool, double) { return false; }
-
-bool score_shard_rows(ShardScores&, const at::Tensor&, const at::Tensor&, std::int64_t, double) {
-  return false;
-}
-
-bool score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t,
+void score_rows_backward(at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, std::int64_t,
                          double) {
+  no_kernels();
+}
+
+bool supports_row_sums(const at::Tensor&, const at::Tensor&) { return false; }
+
+void add_row_sums(at::Tensor&, const at::Tensor&, const RowSums&) { no_kernels(); }
+
+bool supports_dequantize(const at::Tensor&) { return false; }
+
+void dequantize(at::Tensor&, const QuantizedMatrix&) { no_kernels(); }
+
+bool supports_fp8_rows(const at::Tensor&) { return false; }
+
+Fp8Matrix fp8_rows(const at::Tensor&) { no_kernels(); }
+
+bool supports_fp8_columns(const at::Tensor&) { return false; }
+
+Fp8Matrix fp8_columns(const at::Tensor&) { no_kernels(); }
+
+bool supports_update(const StoredArray&, const at::Tensor&, std::span<const StoredArray>, const at::Tensor&) {
   return false;
 }
 
-bool add_row_sums(at::Tensor&, const at::Tensor&, const RowSums&) { return false; }
-
-bool dequantize(at::Tensor&, const QuantizedMatrix&) { return false; }
-
-bool fp8_rows(Fp8Matrix&, const at::Tensor&) { return false; }
-bool fp8_columns(Fp8Matrix&, const at::Tensor&) { return false; }
-
-bool adam(const StoredArray&, const at::Tensor&, const StoredArray&, const StoredArray&,
+void adam(const StoredArray&, const at::Tensor&, const StoredArray&, const StoredArray&,
           const AdamArguments&) {
-  return false;
+  no_kernels();
 }
 
-bool rmsprop(const StoredArray&, const at::Tensor&, const StoredArray&, const RmsPropArguments&) {
-  return false;
+void rmsprop(const StoredArray&, const at::Tensor&, const StoredArray&, const RmsPropArguments&) {
+  no_kernels();
 }
 
 bool supports_norm(const at::Tensor&, const at::Tensor&, const std::vector<NormWeights>&) { return false; }
@@ -91,15 +112,22 @@ bool has_tree_kernels(at::Device) { return false; }
 
 bool suits_long_sequences(const at::Tensor&) { return false; }
 
-bool attend_trees(AttentionOutput&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                  const TreeTensors&, const AttentionOptions&) {
+bool supports_trees(const at::Tensor&, const at::Tensor&, const at::Tensor&, const TreeTensors&,
+                    const AttentionOptions&) {
   return false;
 }
 
-bool attend_trees_backward(AttentionGradients&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                           const at::Tensor&, const AttentionOutput&, const TreeTensors&,
-                           const AttentionOptions&) {
-  return false;
+AttentionOutput attend_trees(const at::Tensor&, const at::Tensor&, const at::Tensor&, const TreeTensors&,
+                             const AttentionOptions&) {
+  no_kernels();
+}
+
+bool supports_trees_backward(const at::Tensor&, const AttentionOutput&) { return false; }
+
+AttentionGradients attend_trees_backward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                         const at::Tensor&, const AttentionOutput&, const TreeTensors&,
+                                         const AttentionOptions&) {
+  no_kernels();
 }
 
 }  // namespace dpo::ops::fused

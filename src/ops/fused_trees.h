@@ -13,13 +13,16 @@ bool has_tree_kernels(at::Device device);
 // True if the kernels are the fastest even for long sequences without common prompts.
 bool suits_long_sequences(const at::Tensor& q);
 
-// Returns false and does nothing if the kernel does not support the call.
-bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const TreeTensors& trees, const AttentionOptions& options);
+bool supports_trees(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TreeTensors& trees,
+                    const AttentionOptions& options);
+AttentionOutput attend_trees(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const TreeTensors& trees, const AttentionOptions& options);
 
+// Returns whether a call that supports_trees() has gradients that the kernel can read.
+bool supports_trees_backward(const at::Tensor& grad_out, const AttentionOutput& total);
 // If q, k and v are parts of one matrix, so are their gradients.
-bool attend_trees_backward(AttentionGradients& result, const at::Tensor& grad_out, const at::Tensor& q,
-                           const at::Tensor& k, const at::Tensor& v, const AttentionOutput& total,
-                           const TreeTensors& trees, const AttentionOptions& options);
+AttentionGradients attend_trees_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
+                                         const at::Tensor& v, const AttentionOutput& total,
+                                         const TreeTensors& trees, const AttentionOptions& options);
 
 }  // namespace dpo::ops::fused

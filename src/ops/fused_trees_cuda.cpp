@@ -19,13 +19,6 @@ bool has_aligned_rows(const at::Tensor& heads) {
          reinterpret_cast<std::uintptr_t>(heads.const_data_ptr()) % 16 == 0;
 }
 
-bool supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TreeTensors& trees,
-              const AttentionOptions& options) {
-  return has_tree_kernels(q.device()) && trees.query_tiles.defined() && cuda::attends_trees(q.size(2)) &&
-         has_aligned_rows(q) && has_aligned_rows(k) && has_aligned_rows(v) && options.soft_cap == 0 &&
-         options.window == 0 && options.scale > 0;
-}
-
 // The kernels use one type for the arrays that they read and the arrays that they write.
 cuda::TreeArray array_of(const at::Tensor& heads) {
   return {const_cast<void*>(heads.const_data_ptr()), heads.stride(0), heads.stride(1)};
@@ -90,21 +83,29 @@ bool suits_long_sequences(const at::Tensor& q) {
   return cuda::attends_in_groups(q.size(2));
 }
 
-bool attend_trees(AttentionOutput& result, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const TreeTensors& trees, const AttentionOptions& options) {
-  if (!supports(q, k, v, trees, options)) return false;
-  result.out = at::empty(q.sizes(), q.options());
-  result.lse = at::empty({q.size(1), q.size(0)}, q.options().dtype(at::kFloat));
-  cuda::attend_trees(attention_of(q, k, v, result, trees, options), cuda::Launch(q));
-  return true;
+bool supports_trees(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const TreeTensors& trees,
+                    const AttentionOptions& options) {
+  return has_tree_kernels(q.device()) && trees.query_tiles.defined() && cuda::attends_trees(q.size(2)) &&
+         has_aligned_rows(q) && has_aligned_rows(k) && has_aligned_rows(v) && options.soft_cap == 0 &&
+         options.window == 0 && options.scale > 0;
 }
 
-bool attend_trees_backward(AttentionGradients& result, const at::Tensor& grad_out, const at::Tensor& q,
-                           const at::Tensor& k, const at::Tensor& v, const AttentionOutput& total,
-                           const TreeTensors& trees, const AttentionOptions& options) {
-  if (!supports(q, k, v, trees, options) || !has_aligned_rows(grad_out) || !has_aligned_rows(total.out))
-    return false;
-  result = empty_gradients(q, k, v);
+AttentionOutput attend_trees(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const TreeTensors& trees, const AttentionOptions& options) {
+  AttentionOutput result{at::empty(q.sizes(), q.options()),
+                         at::empty({q.size(1), q.size(0)}, q.options().dtype(at::kFloat))};
+  cuda::attend_trees(attention_of(q, k, v, result, trees, options), cuda::Launch(q));
+  return result;
+}
+
+bool supports_trees_backward(const at::Tensor& grad_out, const AttentionOutput& total) {
+  return has_aligned_rows(grad_out) && has_aligned_rows(total.out);
+}
+
+AttentionGradients attend_trees_backward(const at::Tensor& grad_out, const at::Tensor& q, const at::Tensor& k,
+                                         const at::Tensor& v, const AttentionOutput& total,
+                                         const TreeTensors& trees, const AttentionOptions& options) {
+  AttentionGradients result = empty_gradients(q, k, v);
   const at::Tensor delta = at::empty_like(total.lse);
   cuda::attend_trees_backward(attention_of(q, k, v, total, trees, options),
                               {.out = array_of(grad_out),
@@ -113,7 +114,7 @@ bool attend_trees_backward(AttentionGradients& result, const at::Tensor& grad_ou
                                .v = array_of(result.v),
                                .delta = delta.mutable_data_ptr<float>()},
                               cuda::Launch(q));
-  return true;
+  return result;
 }
 
 }  // namespace dpo::ops::fused

@@ -217,17 +217,14 @@ bool reads_16_bit_rows(at::Device device, at::ScalarType dtype, double cap) {
 }
 
 RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_entropy, double cap) {
-  RowScores scores;
-  if (fused::score_rows(scores, logits, targets, with_entropy, cap)) {
-    scores.only_read = true;
-    return scores;
-  }
+  if (fused::supports_scoring(logits, targets)) return fused::score_rows(logits, targets, with_entropy, cap);
   logits = capped(logits, cap);
   if (has_loop(logits)) {
     const RowResults found = score_by_loop(logits, targets, 0, /*normalize=*/true, with_entropy);
     return {found.lse, found.targets, found.entropy, /*only_read=*/cap == 0};
   }
   logits = upcast(logits);
+  RowScores scores;
   scores.lse = at::logsumexp(logits, 1);
   scores.log_probs = at_targets(logits, targets) - scores.lse;
   if (with_entropy) scores.entropy = entropy_of(logits, scores.lse);
@@ -236,8 +233,8 @@ RowScores score_rows(at::Tensor logits, const at::Tensor& targets, bool with_ent
 
 ShardScores score_shard_rows(at::Tensor logits, const at::Tensor& targets, std::int64_t first_row,
                              double cap) {
-  ShardScores scores;
-  if (fused::score_shard_rows(scores, logits, targets, first_row, cap)) return scores;
+  if (fused::supports_scoring(logits, targets))
+    return fused::score_shard_rows(logits, targets, first_row, cap);
   logits = capped(logits, cap);
   if (has_loop(logits)) {
     const RowResults found =
@@ -252,7 +249,10 @@ ShardScores score_shard_rows(at::Tensor logits, const at::Tensor& targets, std::
 at::Tensor score_rows_backward(at::Tensor logits, const at::Tensor& targets, const at::Tensor& lse,
                                const at::Tensor& scale, std::optional<std::int64_t> first_row, double cap) {
   const std::int64_t first = first_row.value_or(0);
-  if (fused::score_rows_backward(logits, targets, lse, scale, first, cap)) return logits;
+  if (fused::supports_scoring_backward(logits, targets, lse, scale)) {
+    fused::score_rows_backward(logits, targets, lse, scale, first, cap);
+    return logits;
+  }
   logits = capped(logits, cap);
   const at::Tensor slope = cap > 0 ? 1 - (logits / cap).square_() : at::Tensor();  // derivative of the cap
   if (has_loop(logits)) {

@@ -166,7 +166,7 @@ QuantizedMatrix quantize(const at::Tensor& matrix, QuantizedDtype dtype) {
 
 void dequantize(const QuantizedMatrix& matrix, at::Tensor into) {
   const at::NoGradGuard no_grad;
-  if (fused::dequantize(into, matrix)) return;
+  if (fused::supports_dequantize(into)) return fused::dequantize(into, matrix);
   into.view({-1}).copy_(matrix.dtype == QuantizedDtype::nf4 ? nf4_values(matrix, into.numel())
                                                             : row_values(matrix).view({-1}));
 }

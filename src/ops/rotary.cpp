@@ -59,8 +59,8 @@ at::Tensor rotate_cpu(const at::Tensor& x, const at::Tensor& cos, const at::Tens
 
 at::Tensor rotate_on_device(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
                             bool interleaved, float direction) {
+  if (fused::supports_rotary(x, cos, sin)) return fused::apply_rotary(x, cos, sin, interleaved, direction);
   at::Tensor out = at::empty(x.sizes(), x.options());
-  if (fused::apply_rotary(out, x, cos, sin, interleaved, direction)) return out;
   const std::int64_t count = cos.size(1);
   const auto half = [&](const at::Tensor& tensor, std::int64_t which) {
     const at::Tensor pairs = tensor.narrow(-1, 0, 2 * count);

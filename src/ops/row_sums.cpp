@@ -41,7 +41,9 @@ struct SelectRows : torch::autograd::Function<SelectRows> {
     const auto& sum = static_cast<const Holder&>(*capsule).sum;
     const bool has_sum = sum && sum->tensor.defined();
     at::Tensor to = has_sum ? sum->to_add_to() : at::zeros({rows, gradient.size(1)}, gradient.options());
-    if (!fused::add_row_sums(to, gradient, sums))
+    if (fused::supports_row_sums(to, gradient))
+      fused::add_row_sums(to, gradient, sums);
+    else
       to.add_(at::embedding_dense_backward(gradient, saved[0], rows, /*padding_idx=*/-1,
                                            /*scale_grad_by_freq=*/false));
     return {has_sum ? Variable() : to, Variable(), Variable(), Variable()};

@@ -59,7 +59,10 @@ class ElementwiseOptimizer : public Optimizer {
   // Returns true if the copy is written too.
   bool update_part(const StoredArray& weights, const at::Tensor& gradient, std::vector<StoredArray>& state,
                    const RuleStep& step) const {
-    if (rule_.fused && rule_.fused(weights, gradient, state, step)) return true;
+    if (rule_.fused && ops::fused::supports_update(weights, gradient, state, step.copy)) {
+      rule_.fused(weights, gradient, state, step);
+      return true;
+    }
     // Values that are not float32 are converted temporarily, a piece at a time to save memory.
     const std::int64_t count = gradient.numel(), piece = gradient.is_cpu() ? 1 << 18 : 1 << 24;
     for (std::int64_t from = 0; from < count; from += piece) {
@@ -121,7 +124,7 @@ Elementwise rmsprop(double epsilon, double l2) {
   };
   rule.fused = [=](const StoredArray& w, const at::Tensor& gradient, std::span<const StoredArray> state,
                    const RuleStep& step) {
-    return ops::fused::rmsprop(w, gradient, state[0], {arguments_of(step, l2), kAlpha, epsilon});
+    ops::fused::rmsprop(w, gradient, state[0], {arguments_of(step, l2), kAlpha, epsilon});
   };
   return rule;
 }
@@ -141,9 +144,8 @@ Elementwise adam(const AdamSettings& s) {
   };
   rule.fused = [s](const StoredArray& w, const at::Tensor& gradient, std::span<const StoredArray> state,
                    const RuleStep& step) {
-    return ops::fused::adam(
-        w, gradient, state[0], state[1],
-        {arguments_of(step, s.l2), s.decoupled, s.beta1, s.beta2, s.epsilon, step.update});
+    ops::fused::adam(w, gradient, state[0], state[1],
+                     {arguments_of(step, s.l2), s.decoupled, s.beta1, s.beta2, s.epsilon, step.update});
   };
   return rule;
 }

@@ -31,9 +31,9 @@ struct Elementwise {
   std::function<void(at::Tensor& weights, const at::Tensor& gradients, std::span<at::Tensor> state,
                      const RuleStep& step)>
       update;
-  // Computes the update with one of our kernels, in any format, and writes the copy. Returns false if there
-  // is no kernel for these tensors.
-  std::function<bool(const StoredArray& weights, const at::Tensor& gradients,
+  // Computes the update with one of our kernels and writes the copy, if ops::fused::supports_update(). Null
+  // if there is no kernel.
+  std::function<void(const StoredArray& weights, const at::Tensor& gradients,
                      std::span<const StoredArray> state, const RuleStep& step)>
       fused;
 };

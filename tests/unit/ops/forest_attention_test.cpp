@@ -217,11 +217,11 @@ TEST_F(TreeKernels, SupportCommonSizesOfHeads) {
     const Heads parts{qkv.narrow(1, 0, 6), qkv.narrow(1, 6, 2), qkv.narrow(1, 8, 2)};
     const Heads apart{parts.q.contiguous(), parts.k.contiguous(), parts.v.contiguous()};
     for (const Heads& heads : {parts, apart}) {
-      AttentionOutput found;
-      ASSERT_TRUE(fused::attend_trees(found, heads.q, heads.k, heads.v, layout->trees, attention));
-      AttentionGradients gradients;
-      ASSERT_TRUE(fused::attend_trees_backward(gradients, grad, heads.q, heads.k, heads.v, found,
-                                               layout->trees, attention));
+      ASSERT_TRUE(fused::supports_trees(heads.q, heads.k, heads.v, layout->trees, attention));
+      const AttentionOutput found = fused::attend_trees(heads.q, heads.k, heads.v, layout->trees, attention);
+      ASSERT_TRUE(fused::supports_trees_backward(grad, found));
+      const AttentionGradients gradients =
+          fused::attend_trees_backward(grad, heads.q, heads.k, heads.v, found, layout->trees, attention);
       expect_close(found, gradients, heads, grad, allowed, attention);
       const bool in_one = heads.q.is_alias_of(heads.k);
       EXPECT_EQ(gradients.q.is_alias_of(gradients.k), in_one);
@@ -244,11 +244,11 @@ TEST_F(TreeKernels, AttendOverLongSequencesWithoutPrompts) {
     const auto random = [&](std::int64_t heads) { return at::randn({tokens, heads, head_dim}, options); };
     const Heads heads{random(4), random(2), random(2)};
     const at::Tensor grad = random(4);
-    AttentionOutput found;
-    ASSERT_TRUE(fused::attend_trees(found, heads.q, heads.k, heads.v, layout.trees, attention));
-    AttentionGradients gradients;
-    ASSERT_TRUE(fused::attend_trees_backward(gradients, grad, heads.q, heads.k, heads.v, found, layout.trees,
-                                             attention));
+    ASSERT_TRUE(fused::supports_trees(heads.q, heads.k, heads.v, layout.trees, attention));
+    const AttentionOutput found = fused::attend_trees(heads.q, heads.k, heads.v, layout.trees, attention);
+    ASSERT_TRUE(fused::supports_trees_backward(grad, found));
+    const AttentionGradients gradients =
+        fused::attend_trees_backward(grad, heads.q, heads.k, heads.v, found, layout.trees, attention);
     expect_close(found, gradients, heads, grad, allowed, attention);
   }
 }
@@ -259,8 +259,7 @@ TEST_F(TreeKernels, LeaveOtherCallsToLibTorch) {
   const std::int64_t tokens = layout->sequences.tokens();
   const auto supports = [&](std::int64_t head_dim, at::ScalarType dtype, const AttentionOptions& attention) {
     const at::Tensor x = at::randn({tokens, 4, head_dim}, at::TensorOptions(at::kCUDA).dtype(dtype));
-    AttentionOutput found;
-    return fused::attend_trees(found, x, x, x, layout->trees, attention);
+    return fused::supports_trees(x, x, x, layout->trees, attention);
   };
   EXPECT_TRUE(supports(64, at::kBFloat16, {}));
   EXPECT_FALSE(supports(32, at::kBFloat16, {}));
