@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -23,19 +25,36 @@
 namespace dpo::comm {
 namespace {
 
+// The thread that waits for signals.
+std::atomic<pthread_t> waiting_thread;
+
+// The kernel delivers a signal to any thread that does not block it, such as one that a library started. That
+// thread passes it on.
+void pass_on(int signal) { ::pthread_kill(waiting_thread, signal); }
+
 // Blocks the signals, which only wait() receives, so that none is missed.
 class BlockedSignals {
  public:
   BlockedSignals() {
+    waiting_thread = ::pthread_self();
     ::sigemptyset(&set_);
-    for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD}) ::sigaddset(&set_, signal);
-    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaddset(&set_, kSignals[i]);
+      struct sigaction action = {};
+      action.sa_handler = pass_on;
+      action.sa_flags = SA_RESTART;
+      ::sigaction(kSignals[i], &action, &actions_[i]);
+    }
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   ~BlockedSignals() { restore(); }
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
 
-  void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  void restore() const {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &actions_[i], nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
 
   // Returns the next signal, or 0 after the timeout.
   int wait(std::chrono::milliseconds timeout) const {
@@ -45,7 +64,10 @@ class BlockedSignals {
   }
 
  private:
+  static constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGCHLD};
+
   sigset_t set_{}, before_{};
+  std::array<struct sigaction, kSignals.size()> actions_{};  // before
 };
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {

@@ -97,6 +97,19 @@ TEST_F(Start, SignalsAreForwarded) {
   }
 }
 
+// The kernel may give a signal to a thread of a library.
+TEST_F(Start, SignalsThatAnotherThreadReceivesAreForwarded) {
+  const Process process = shell("trap 'echo TERM > " + file("got") + "; exit 143' TERM; touch " +
+                                file("ready") + "; while :; do sleep 0.05; done");
+  std::thread other([this] {
+    while (!fs::exists(file("ready"))) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ::pthread_kill(::pthread_self(), SIGTERM);
+  });
+  EXPECT_EQ(start_and_wait({process}, Forwarding::unchanged), 143);
+  other.join();
+  EXPECT_EQ(text("got"), "TERM\n");
+}
+
 // These processes have nothing to save, and a launcher of ranks loses signals that come before its ranks
 // start.
 TEST_F(Start, WithoutHandlersProcessesAreEndedByASignal) {
