@@ -90,7 +90,8 @@ class Tracking(TinyRuns):
         self.assertEqual((self.run_folder / "track-wandb.log").read_text(), "")
 
     def test_a_killed_run_ends_its_sender_and_the_resumed_run_goes_on(self):
-        killed = self.signalled(self.run_folder, signal.SIGKILL, 16, "n_examples=120")
+        # Line 24 is written after step-80 was begun, which waits until step-40 is complete.
+        killed = self.signalled(self.run_folder, signal.SIGKILL, 24, "n_examples=120")
         self.assertEqual(killed.returncode, -signal.SIGKILL, killed.stderr)
         wait_for(lambda: self.calls("finish"))
         wait_for(lambda: not is_running(self.calls("finish")[0]["process"]))

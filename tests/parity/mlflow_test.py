@@ -50,7 +50,8 @@ class Mlflow(TinyRuns):
     def test_a_run_that_is_killed_and_resumed(self):
         folder, arguments = self.folder / "killed", ["n_examples=120", "exp_name=killed", f"mlflow.tracking_uri={self.server.url}/",
                                                      "sample_during_eval=true", "n_eval_model_samples=2"]
-        killed = self.signalled(folder, signal.SIGKILL, 19, *arguments)  # update 17, after two evaluations
+        # Update 21 comes after step-80 was begun, which waits until step-40 is complete.
+        killed = self.signalled(folder, signal.SIGKILL, 24, *arguments)
         self.assertEqual(killed.returncode, -signal.SIGKILL, killed.stderr)
         done = self.train(folder, "resume=auto", *arguments)
         self.check(done)
