@@ -1,5 +1,7 @@
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,7 +31,25 @@ struct Tree {
   std::int64_t tokens() const;
 };
 
-// Build the trees of these examples of a batch (or of all), in the order of their first examples.
+// A response of an example, by its number among the example's responses.
+struct ExampleResponse {
+  std::int64_t example = 0;  // index into the batch
+  std::size_t response = 0;
+  auto operator<=>(const ExampleResponse&) const = default;
+};
+
+// A part of a batch. If a prompt's responses are divided over parts, an example is in every part that has one
+// of its responses.
+struct Part {
+  std::vector<std::int64_t> examples;      // indices into the batch, ascending
+  std::vector<ExampleResponse> elsewhere;  // responses of these examples in other parts, ascending
+};
+
+// Stands in Tree::compared for a response in another part.
+constexpr std::int32_t kElsewhere = -1;
+
+// Build the trees of a part of a batch (or of all of it), in the order of their first examples.
+std::vector<Tree> grow_trees(std::span<const Example> batch, const Part& part);
 std::vector<Tree> grow_trees(std::span<const Example> batch, std::span<const std::int64_t> indices);
 std::vector<Tree> grow_trees(std::span<const Example> batch);
 
@@ -55,7 +75,10 @@ struct Forest {
   // The examples, as indices into the batch, and the responses that each compares, the preferred one first.
   std::vector<std::int64_t> examples;
   std::vector<std::int32_t> example_starts;  // [examples + 1], into compared
-  std::vector<std::int32_t> compared;        // responses
+  // Responses. Numbers from responses() on stand for those in other parts of the batch, which have no tokens
+  // here.
+  std::vector<std::int32_t> compared;
+  std::int64_t elsewhere = 0;  // how many of those there are
 
   std::int64_t trees() const { return static_cast<std::int64_t>(prompt_starts.size()) - 1; }
   std::int64_t responses() const { return static_cast<std::int64_t>(response_starts.size()) - 1; }
@@ -63,19 +86,9 @@ struct Forest {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
-// Pack these examples of a batch (or all), in this order.
+// Pack a part of a batch, or these examples, or all, in this order.
+Forest make_forest(std::span<const Example> batch, const Part& part);
 Forest make_forest(std::span<const Example> batch, std::span<const std::int64_t> indices);
 Forest make_forest(std::span<const Example> batch);
-
-// A batch divided into parts (microbatches times ranks) of about equal numbers of tokens.
-struct Partition {
-  std::vector<std::vector<std::int64_t>> parts;  // indices of examples, ascending; a part may be empty
-  std::int64_t repeated_prompts = 0;             // extra copies of prompts, because their trees were cut
-};
-
-// Divides a batch. The result depends on the arguments only. A tree stays whole unless it has more than
-// `budget` tokens (0: no limit); then it is cut between examples, and each piece repeats the prompt. Examples
-// with an empty prompt are divided wherever they share no response.
-Partition partition_batch(std::span<const Example> batch, std::int64_t parts, std::int64_t budget);
 
 }  // namespace dpo::data

@@ -56,6 +56,7 @@ json time(const Timing& t) {
           {"microbatch_compute_seconds", t.microbatch.compute},
           {"microbatch_communication_seconds", t.microbatch.communication},
           {"microbatch_seconds", t.microbatch.elapsed},
+          {"slowest_rank", t.slowest_rank},
           {"examples_per_second", t.examples_per_second},
           {"tokens_per_second", t.tokens_per_second},
           {"model_flops_utilization", t.model_flops_utilization},

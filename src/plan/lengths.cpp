@@ -136,4 +136,22 @@ ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, st
   return sum;
 }
 
+SampledExample sample_example(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
+                              ResponseCount responses, std::mt19937_64& random) {
+  const auto one_of = [&](const std::vector<double>& parts) { return parts[random() % parts.size()]; };
+  const double least = std::floor(responses.mean), more = responses.mean - least;
+  constexpr std::uint64_t kSteps = 1 << 20;  // of probabilities
+  const bool has_more = static_cast<double>(random() % kSteps) < more * static_cast<double>(kSteps);
+  const double prompt = one_of(lengths.prompt);
+  std::vector<double> drawn(static_cast<std::size_t>(least) + (has_more ? 1 : 0));
+  for (double& response : drawn) response = one_of(lengths.response);
+  const Cut cut(prompt, std::ranges::max(drawn), static_cast<double>(max_length),
+                static_cast<double>(std::min(max_prompt_length, max_length)));
+  SampledExample example{std::llround(cut.prompt), {}};
+  for (const double response : drawn)
+    example.responses.push_back(
+        std::max<std::int64_t>(1, std::llround(std::min(response, cut.response_limit))));
+  return example;
+}
+
 }  // namespace dpo::plan

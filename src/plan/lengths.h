@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -65,5 +66,15 @@ struct ResponseCount {
 // Computes the cost of one example. Assumes that prompt and response lengths are independent.
 ExampleTokens example_tokens(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
                              ResponseCount responses);
+
+// Lengths of one example after truncation, in tokens.
+struct SampledExample {
+  std::int64_t prompt = 0;
+  std::vector<std::int64_t> responses;
+};
+
+// Draws an example, with the same assumption. Prompts, or responses, of every part are equally likely.
+SampledExample sample_example(const Lengths& lengths, std::int64_t max_length, std::int64_t max_prompt_length,
+                              ResponseCount responses, std::mt19937_64& random);
 
 }  // namespace dpo::plan

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "model/spec/cost.h"
 #include "model/spec/recompute.h"
 #include "plan/fp8.h"
 #include "plan/memory.h"
@@ -38,12 +39,12 @@ double overlapped(double compute, double communication) {
 }
 
 // Constants for the time of a block's forward pass on a GPU. Matmuls reach a steady share of the peak,
-// attention a third of that. The operations between them (norms, activations, rotary embedding, additions,
+// attention a part of that. The operations between them (norms, activations, rotary embedding, additions,
 // short attention) are bound by memory: bytes per token and hidden element, in 16 bits. Launches take some
 // time for each block, and the host for each microbatch. The constants were fitted to 17 updates on an H200,
 // of Pythia-70M to -2.8B, Llama-3.2-1B and 3.1-8B and Qwen2.5 and 3, with 200 to 2,000 tokens an example.
 // Tests hold all of them within 10 %, and 7 of earlier versions.
-constexpr double kAttentionRate = 1.0 / 3;
+using model::kAttentionRate;
 constexpr double kBytesPerElement = 110;
 constexpr double kBlockSecondsOnGpu = 10e-6;
 // Share of the rate that matmuls with experts reach: OLMoE-1B-7B on an H200.

@@ -167,6 +167,8 @@ std::string time_text(const Plan& plan, const Inputs& in, const Paint& paint) {
          fmt::format("compute {}, communication {} ({:.0f} % of compute)",
                      exact_duration(t.microbatch.compute), exact_duration(t.microbatch.communication),
                      100 * t.microbatch.communication / t.microbatch.compute));
+  if (plan.mesh.data_ranks() > 1)
+    line("balance", fmt::format("the slowest rank has {:.2f} times the mean work", t.slowest_rank));
   line("speed", fmt::format("{} {}s/s, {:.0f} tokens/s, MFU {:.0f} %", rate(t.examples_per_second), unit,
                             t.tokens_per_second, 100 * t.model_flops_utilization));
   const std::string evaluations =

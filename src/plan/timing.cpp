@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "config/losses.h"
+#include "plan/balance.h"
 #include "plan/memory.h"
 
 namespace dpo::plan {
@@ -184,6 +185,15 @@ double checkpoint_seconds(const Workload& w, const Timing& t, const Intervals& i
          write;
 }
 
+// Returns the time of an update's passes over a microbatch.
+MicrobatchTime microbatch_time(const Workload& w) {
+  MicrobatchTime time = training_pass(w);
+  if (w.reference == ReferenceMode::live) time = time + reference_pass(w);
+  for (int i = 0; i < facts_of(w.in.run.loss.name).scoring_passes(); ++i) time = time + scoring_pass(w);
+  time.elapsed += host_seconds(w);
+  return time;
+}
+
 void add_whole_run(Timing& t, const Workload& w, const Intervals& intervals) {
   t.examples = examples_of_run(w.in);
   t.updates = t.examples / w.in.run.batch_size;
@@ -204,11 +214,10 @@ void add_whole_run(Timing& t, const Workload& w, const Intervals& intervals) {
 
 Timing timing_of(const Workload& w, const Intervals& intervals) {
   Timing t;
-  t.microbatch = training_pass(w);
-  if (w.reference == ReferenceMode::live) t.microbatch = t.microbatch + reference_pass(w);
-  for (int i = 0; i < facts_of(w.in.run.loss.name).scoring_passes(); ++i)
-    t.microbatch = t.microbatch + scoring_pass(w);
-  t.microbatch.elapsed += host_seconds(w);
+  t.slowest_rank = slowest_rank(w);
+  const Workload slowest = with_work(w, t.slowest_rank);
+  t.microbatch = microbatch_time(w);
+  t.microbatch.elapsed = microbatch_time(slowest).elapsed;
   t.optimizer = optimizer_seconds(w);
   t.gradient_reduction = gradient_reduction_seconds(w);
   t.update = to_double(w.in.run.gradient_accumulation_steps) * t.microbatch.elapsed + t.gradient_reduction +
@@ -229,7 +238,7 @@ Timing timing_of(const Workload& w, const Intervals& intervals) {
                                     (fp8_flops > 0 ? fp8_flops / device.fp8_flops : 0));
   t.least_attention = microbatches * t.microbatch.attention_flops / peak;
   t.threshold = token_threshold(w);
-  add_whole_run(t, w, intervals);
+  add_whole_run(t, slowest, intervals);
   return t;
 }
 

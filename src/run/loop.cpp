@@ -214,6 +214,7 @@ class TrainingLoop {
     metrics.emplace_back("grad_norm", result.gradient_norm);
     metrics.emplace_back("learning_rate", result.learning_rate);
     if (run_.config.model.router_aux_loss_coef) metrics.emplace_back("aux_loss", result.aux_loss);
+    if (mesh().data->size() > 1) metrics.emplace_back("slowest_rank", result.slowest_rank);
     add_counters(metrics);
     log_.after_update(metrics, run_.run_state, start);
   }

@@ -24,6 +24,8 @@ std::span<const std::int32_t> compared_by(const data::Forest& forest, std::size_
   return std::span(forest.compared).subspan(start, end - start);
 }
 
+bool is_here(const data::Forest& forest, std::int32_t response) { return response < forest.responses(); }
+
 const data::Example& example_of(const ExampleBatch& batch, const data::Forest& forest, std::size_t example) {
   return batch.examples[static_cast<std::size_t>(forest.examples[example])];
 }
@@ -63,6 +65,7 @@ std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector
   std::vector<loss::Score> scores;
   for (std::size_t r = 0; r < policy.size(); ++r)
     scores.push_back({policy[r], reference[r], forest.row_starts[r + 1] - forest.row_starts[r]});
+  scores.resize(scores.size() + static_cast<std::size_t>(forest.elsewhere));
   return scores;
 }
 
@@ -79,8 +82,10 @@ std::vector<Record> records_of(const data::Forest& forest, const std::vector<los
     record.desirable = example.desirable;
     if (!losses.empty()) {
       const auto comparisons = by_example ? 1 : std::ssize(example.responses);
-      record.loss = std::accumulate(loss, loss + comparisons, 0.0);
-      record.loss *= example.weight / static_cast<double>(comparisons);
+      if (is_here(forest, compared_by(forest, e).front())) {
+        record.loss = std::accumulate(loss, loss + comparisons, 0.0);
+        record.loss *= example.weight / static_cast<double>(comparisons);
+      }
       loss += comparisons;
     }
     for (const std::int32_t response : compared_by(forest, e)) {
@@ -132,6 +137,21 @@ std::vector<Record> BatchRecords::gather(const shard::Mesh& mesh) const {
   return records;
 }
 
+void exchange_scores(const data::Forest& forest, std::vector<loss::Score>& scores, const ExampleBatch& batch,
+                     const shard::Mesh& mesh) {
+  BatchRecords exchanged(batch);
+  exchanged.add(forest, records_of(forest, scores, {}, batch));
+  const std::vector<Record> records = exchanged.gather(mesh);
+  for (std::size_t e = 0; e < forest.examples.size(); ++e) {
+    const Record& record = records[static_cast<std::size_t>(forest.examples[e])];
+    const auto compared = compared_by(forest, e);
+    for (std::size_t i = 0; i < compared.size(); ++i)
+      if (!is_here(forest, compared[i]))
+        scores[static_cast<std::size_t>(compared[i])] = {record.policy[i], record.reference[i],
+                                                         record.tokens[i]};
+  }
+}
+
 data::Forest unshared_forest(const ExampleBatch& batch) {
   data::Forest forest;
   forest.example_starts.push_back(0);
@@ -159,8 +179,10 @@ std::vector<double> shared_gradients(const data::Forest& forest, const data::For
   std::vector<double> sums(static_cast<std::size_t>(forest.responses()));
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
     auto at = static_cast<std::size_t>(unshared.example_starts[static_cast<std::size_t>(forest.examples[e])]);
-    for (std::int32_t i = forest.example_starts[e]; i < forest.example_starts[e + 1]; ++i)
-      sums[static_cast<std::size_t>(forest.compared[static_cast<std::size_t>(i)])] += gradients[at++];
+    for (const std::int32_t response : compared_by(forest, e)) {
+      if (is_here(forest, response)) sums[static_cast<std::size_t>(response)] += gradients[at];
+      ++at;
+    }
   }
   return sums;
 }

@@ -31,16 +31,22 @@ std::vector<loss::Comparison> comparisons_of(const data::Forest& forest, const E
 // Returns how many comparisons a whole batch has.
 std::size_t count_comparisons(const ExampleBatch& batch, const config::LossConfig& loss);
 
-// Returns the scores of a forest's responses, as the loss takes them.
+// Returns the scores of a forest's responses, as the loss takes them. Those of responses in other parts of
+// the batch are zeros.
 std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector<double>& policy,
                                    const std::vector<double>& reference);
 
 // Returns the records of a forest's examples. `losses` are those of its comparisons, or empty if not yet
-// known.
+// known. The loss of an example is zero if another part of the batch has its first response.
 std::vector<Record> records_of(const data::Forest& forest, const std::vector<loss::Score>& scores,
                                const std::vector<double>& losses, const ExampleBatch& batch);
 
-// Collects the records of a batch's examples, each computed by one of the ranks.
+// Fills in the scores of responses that other ranks compute. A collective call, also for an empty forest.
+void exchange_scores(const data::Forest& forest, std::vector<loss::Score>& scores, const ExampleBatch& batch,
+                     const shard::Mesh& mesh);
+
+// Collects the records of a batch's examples. If ranks divide an example, each adds the scores of its
+// responses, and the one with the first response adds the loss.
 class BatchRecords {
  public:
   explicit BatchRecords(const ExampleBatch& batch);

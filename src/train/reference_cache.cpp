@@ -71,11 +71,11 @@ ScoreTable empty_table(const data::Examples& examples) {
 // Collects the scores of one split: reads those in the cache file and computes the missing ones.
 class Collector {
  public:
-  Collector(const ReferenceModel& reference, const shard::Mesh& mesh, std::int64_t microbatches,
+  Collector(const ReferenceModel& reference, const shard::Mesh& mesh, Splitting splitting,
             const data::Examples& examples, data::Split split, const Listener& listener)
       : reference_(reference),
         mesh_(mesh),
-        microbatches_(microbatches),
+        splitting_(splitting),
         examples_(examples),
         split_(split),
         listener_(listener),
@@ -154,7 +154,7 @@ class Collector {
   std::vector<Record> scored(const ExampleBatch& batch) const {
     BatchRecords records(batch);
     const model::Store& store = reference_.local.store();
-    Microbatches parts(batch, microbatches_, mesh_, reference_.local.model().config.shape, store.device(0));
+    Microbatches parts(batch, splitting_, mesh_, reference_.local.model(), store.device(0));
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Microbatch& part = parts.at(i);
       const std::vector<double> scores = to_host(reference_.scores(part.packed));
@@ -197,7 +197,7 @@ class Collector {
 
   const ReferenceModel& reference_;
   const shard::Mesh& mesh_;
-  std::int64_t microbatches_;
+  Splitting splitting_;
   const data::Examples& examples_;
   data::Split split_;
   const Listener& listener_;
@@ -231,7 +231,9 @@ CachedScores find_or_compute_scores(const fs::path& folder, const ReferenceModel
     const fs::path older = file_of(folder, key);
     key["config.json"] = text_of(model::describe(reference.local.model().config));
     note_older(older, file_of(folder, key), listener);
-    return Collector(reference, mesh, config.gradient_accumulation_steps, examples, split, listener)
+    const Splitting splitting{.microbatches = config.gradient_accumulation_steps,
+                              .has_balance_loss = config.model.router_aux_loss_coef.has_value()};
+    return Collector(reference, mesh, splitting, examples, split, listener)
         .collect({file_of(folder, key), key, about(config, split)}, batches);
   };
   return {scores_of(train, data::Split::Train, training_batches(train, config)),

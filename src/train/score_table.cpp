@@ -51,16 +51,19 @@ std::string checksum_of(const std::vector<std::span<const std::byte>>& parts) {
   return to_hex(sum.finish());
 }
 
-// Calls `action(index in the table, response of the forest)` for each response of each example.
+// Calls `action(index in the table, response of the forest)` for each response of each example that the
+// forest has.
 template <class Action>
 void for_each_compared(const data::Forest& forest, std::span<const std::uint32_t> indices,
                        const std::vector<std::int64_t>& starts, const Action& action) {
   for (std::size_t e = 0; e < forest.examples.size(); ++e) {
     const auto example = indices[static_cast<std::size_t>(forest.examples[e])];
     std::int64_t entry = starts[example];
-    for (std::int32_t i = forest.example_starts[e]; i < forest.example_starts[e + 1]; ++i, ++entry)
-      action(static_cast<std::size_t>(entry),
-             static_cast<std::size_t>(forest.compared[static_cast<std::size_t>(i)]));
+    for (std::int32_t i = forest.example_starts[e]; i < forest.example_starts[e + 1]; ++i, ++entry) {
+      const std::int32_t response = forest.compared[static_cast<std::size_t>(i)];
+      if (response < forest.responses())
+        action(static_cast<std::size_t>(entry), static_cast<std::size_t>(response));
+    }
     assert(entry == starts[example + 1]);
   }
 }

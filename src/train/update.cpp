@@ -19,7 +19,10 @@ namespace dpo::train {
 namespace {
 
 Microbatches microbatches_of(const TrainState& state, const ExampleBatch& batch) {
-  return {batch, state.microbatches, state.mesh, state.policy.model().config.shape,
+  return {batch,
+          {.microbatches = state.microbatches, .has_balance_loss = state.pass.router_aux_loss_coef > 0},
+          state.mesh,
+          state.policy.model(),
           state.policy.store().device(0)};
 }
 
@@ -179,7 +182,8 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
       loss::LossAndGradients found =
           whole ? loss::LossAndGradients{{}, whole->gradients_of(forest)}
                 : loss::evaluate(options, scores, comparisons_of(forest, batch, options));
-      for (double& gradient : found.gradients) gradient /= comparisons;  // the mean over the whole batch
+      found.gradients.resize(static_cast<std::size_t>(forest.responses()));  // others have the rest
+      for (double& gradient : found.gradients) gradient /= comparisons;      // the mean over the whole batch
       return found;
     };
     const auto upload = [&](const std::vector<double>& by_score) {
@@ -191,9 +195,11 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     model::SavedActivations saved;
     const auto output =
         model::forward(state.policy.model(), state.policy.store(), part.packed, pass, saved, constant);
-    const std::vector<loss::Score> scores = read_scores(forest, output.log_probs, reference);
+    const std::vector<loss::Score> own = read_scores(forest, output.log_probs, reference);
+    std::vector<loss::Score> scores = own;
+    if (parts.has_divided(i) && !whole) exchange_scores(forest, scores, batch, state.mesh);
     const loss::LossAndGradients evaluated = evaluate(scores);
-    records.add(forest, records_of(forest, scores, evaluated.losses, batch));
+    records.add(forest, records_of(forest, own, evaluated.losses, batch));
     if (gradients.on_scored) gradients.on_scored({.records = gather()});
     result.tokens += forest.size();
     result.aux_loss += parts.share() * saved.balance.value();
@@ -204,7 +210,8 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
   result.records = gather();
   std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
   shard::sum_over(*state.mesh.data, sums, state.mesh.device);
-  result.tokens = static_cast<std::int64_t>(sums[0]);
+  result.tokens = static_cast<std::int64_t>(sums[0]) - parts.repeated_tokens();
+  result.slowest_rank = parts.slowest_rank();
   result.aux_loss = sums[1];
   result.gradient_norm = gradients.finish();
   return result;

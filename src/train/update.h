@@ -13,7 +13,8 @@ struct UpdateResult {
   std::vector<Record> records;
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
-  std::int64_t tokens = 0;  // computed, over all ranks
+  std::int64_t tokens = 0;  // computed, over all ranks, without repeated prompts
+  double slowest_rank = 1;  // its cost over the mean of all ranks
   double aux_loss = 0;      // the balance loss of experts, the mean over microbatches; 0 if it is off
   bool finite() const;
 };
