@@ -161,7 +161,7 @@ Parts with_divided_trees(Trees trees, Parts whole) {
       best = std::move(found);
       high = std::ranges::min_element(*best, is_heavier)->cost;
     } else {
-      low = limit;
+      low = limit + 1;
     }
   }
   return best && high <= enough ? *std::move(best) : std::move(whole);
