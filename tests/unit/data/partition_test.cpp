@@ -162,7 +162,7 @@ TEST(Partition, WeighsScoredTokens) {
                                 {.prompt = b, .responses = {a}}};
   const Division division{.ranks = 2, .costs = {.token = 1, .row = 100}};
   // With 4 rows the first example weighs as much as both others.
-  EXPECT_EQ(partition_batch(batch, division).parts[0].examples, (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(partition_batch(batch, division).parts[1].examples, (std::vector<std::int64_t>{0}));
   batch[0].unscored = {unscored};
   EXPECT_EQ(partition_batch(batch, division).parts[0].examples, (std::vector<std::int64_t>{0, 1}));
 }
