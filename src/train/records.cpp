@@ -65,7 +65,7 @@ std::vector<loss::Score> scores_of(const data::Forest& forest, const std::vector
   std::vector<loss::Score> scores;
   for (std::size_t r = 0; r < policy.size(); ++r)
     scores.push_back({policy[r], reference[r], forest.row_starts[r + 1] - forest.row_starts[r]});
-  scores.resize(scores.size() + static_cast<std::size_t>(forest.elsewhere));
+  scores.resize(scores.size() + static_cast<std::size_t>(forest.elsewhere), {0, 0, 0});
   return scores;
 }
 

@@ -206,6 +206,7 @@ TEST(Timing, RanksOfAProcessorShareIt) {
   const auto step = [](int ranks) {
     Inputs in = inputs_of("model=gpt2-large trainer=FSDPTrainer optimizer=SGD --device cpu mesh.shard=" +
                           std::to_string(ranks) + " batch_size=" + std::to_string(2 * ranks));
+    in.lengths = fixed_lengths();  // so that no rank has more work than another
     in.machine.device.link = 1e15;
     in.machine.device.fp32_flops = 0.26e12;  // two cores, whatever this machine has
     in.machine.device.memory_bandwidth = 30e9;
