@@ -127,6 +127,9 @@ class Training(Compared):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.close(run, self.plain)
                 self.assertEqual(done.stdout.strip(), str(run / "LATEST"))
+                works = [line["slowest_rank"] for line in self.metrics(run) if "slowest_rank" in line]
+                self.assertEqual(len(works), 0 if name == "2 tensor" else len(self.updates(run)))
+                self.assertTrue(all(1 <= work < 2 for work in works), works)
 
     def test_samples_and_cached_scores(self):
         local = self.folder / "scored"
