@@ -51,10 +51,12 @@ dpo_dependency(dpo::utf8proc HEADER utf8proc.h LIBRARIES utf8proc NAME utf8proc 
 dpo_dependency(dpo::sentencepiece HEADER sentencepiece_processor.h LIBRARIES sentencepiece NAME SentencePiece PACKAGE libsentencepiece-dev)
 dpo_dependency(dpo::crypto HEADER openssl/evp.h LIBRARIES crypto NAME OpenSSL PACKAGE libssl-dev)
 
-# Uses Open MPI if it is installed; mpicc knows its folders. Without it, ranks on CPUs cannot communicate.
+# Uses Open MPI if it is installed; mpicc knows its folders. Without it, ranks on CPUs cannot communicate. Packages are
+# built without it, because a program works only with the MPI that it was built for.
+option(DPO_MPI "Use Open MPI if it is installed" ON)
 find_program(DPO_MPICC mpicc)
 mark_as_advanced(DPO_MPICC)
-if(DPO_MPICC)
+if(DPO_MPI AND DPO_MPICC)
   foreach(kind incdirs libdirs)
     execute_process(COMMAND ${DPO_MPICC} --showme:${kind} OUTPUT_VARIABLE dpo_mpi_${kind} OUTPUT_STRIP_TRAILING_WHITESPACE
                     ERROR_QUIET)

@@ -61,13 +61,16 @@ function(dpo_embed variable)
   set(${variable} ${source} PARENT_SCOPE)
 endfunction()
 
-# dpo_program(NAME SOURCES main.cpp USES ...) adds an executable in the build folder itself.
+# dpo_program(NAME SOURCES main.cpp USES ...) adds an executable in the build folder itself. In a package it is in bin/
+# next to lib/, which has its libraries. LibTorch and CUDA are next to the package, where pip installs them.
 function(dpo_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_USES})
   dpo_compile_options(${name})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+    INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../../torch/lib:$ORIGIN/../../nvidia/cu${dpo_cuda_of_build}/lib")
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
   add_dependencies(dpo_programs ${name})
 endfunction()
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 CODE = {".cpp", ".h", ".cu", ".cuh", ".js"}
-FOLDERS = ("src", "tests", "benchmarks", "docs", "cmake", "scripts")
+FOLDERS = ("src", "tests", "benchmarks", "docs", "cmake", "scripts", "python")
 SCRIPTS = {".py", ".sh", ".cmake", ".txt"}
 
 # Maps a word that readers stumble over to its replacement.

@@ -15,6 +15,7 @@
 
 #include "commands/doctor.h"
 #include "commands/engine.h"
+#include "commands/package.h"
 #include "hardware/gpus.h"
 #include "hardware/processor.h"
 #include "http/http.h"
@@ -108,10 +109,21 @@ json describe_nvcc() {
   return release == std::string::npos ? first_line(*text) : first_line(text->substr(release + 8));
 }
 
+// Returns the folder of a library that this process has loaded, or "".
+std::string folder_of_library(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t file = line.find("/" + name);
+    const std::size_t path = line.find('/');
+    if (file != std::string::npos) return line.substr(path, file - path);
+  }
+  return "";
+}
+
 json describe_arrow() {
-  const std::string folder = DPO_ARROW_FOLDER;
-  if (folder.empty()) return {};
-  return {{"version", DPO_ARROW_VERSION}, {"folder", folder}};
+  const std::string version = DPO_ARROW_VERSION;
+  if (version.empty()) return {};
+  return {{"version", version}, {"folder", folder_of_library("libarrow.so")}};
 }
 
 fs::path hugging_face_cache() {
@@ -143,7 +155,7 @@ json missing(const std::string& what, const std::string& prevents, const std::st
   return {{"what", what}, {"prevents", prevents}, {"advice", advice}, {"required", required}};
 }
 
-json list_missing(const json& report, const std::string& gpu_obstacle) {
+json list_missing(const json& report, const std::string& gpu_obstacle, bool is_package) {
   json list = json::array();
   const json& libtorch = report["libtorch"];
   if (!libtorch["found"].get<bool>()) {
@@ -160,7 +172,10 @@ json list_missing(const json& report, const std::string& gpu_obstacle) {
                     ? "nothing, if training on the CPU is intended; otherwise install the NVIDIA driver"
                     : "the driver is installed but reports no GPU: see nvidia-smi"));
   }
-  if (report["mpi"].is_null()) {
+  if (is_package) {
+    list.push_back(missing("the MPI part of this program", "runs with several processes on CPUs",
+                           "build dpo from its source code (./run build); packages have no MPI"));
+  } else if (report["mpi"].is_null()) {
     list.push_back(missing("Open MPI", "runs with several processes",
                            "apt-get install openmpi-bin libopenmpi-dev, or load your cluster's module"));
   } else if (!libtorch.value("mpi_part", true)) {
@@ -217,7 +232,7 @@ json doctor_report() {
   report["arrow"] = describe_arrow();
   report["nvcc"] = describe_nvcc();
   report["disk"] = describe_disk();
-  report["missing"] = list_missing(report, gpus.obstacle);
+  report["missing"] = list_missing(report, gpus.obstacle, package_of_this_program().has_value());
   return report;
 }
 

@@ -6,18 +6,31 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "commands/package.h"
 
 namespace dpo::commands {
 namespace {
 
 std::filesystem::path engine_path() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "dpo-engine";
+}
+
+// Makes the LibTorch of a package findable. The programs of a package search next to it by themselves, but
+// not in LIBTORCH.
+void find_libraries(const Package& package) {
+  const std::filesystem::path torch = find_torch(package, std::getenv("LIBTORCH"));
+  if (torch == torch_beside(package)) return;
+  const char* const others = std::getenv("LD_LIBRARY_PATH");
+  const std::string folder = torch / "lib";
+  ::setenv("LD_LIBRARY_PATH", (others && *others ? folder + ":" + others : folder).c_str(), 1);
 }
 
 std::string read_until_closed(int descriptor) {
@@ -35,6 +48,7 @@ std::string read_until_closed(int descriptor) {
 
 void run_engine(const std::vector<std::string>& arguments) {
   const std::string path = engine_path();
+  if (const std::optional<Package> package = package_of_this_program()) find_libraries(*package);
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

@@ -17,7 +17,9 @@ std::string obstacle_of(const DriverAnswer& driver, std::optional<int> cuda) {
     return fmt::format("the GPU driver does not start (CUDA error {}); run nvidia-smi for details",
                        driver.error);
   if (driver.gpus.empty()) return "";
-  if (cuda == 0) return "this dpo was built without CUDA; run ./run build on this machine";
+  if (cuda == 0)
+    return "this dpo was built without CUDA; run ./run build on this machine, or install dpo's package for "
+           "GPUs";
   if (cuda && driver.cuda / 1000 < *cuda)
     return fmt::format(
         "this dpo was built with CUDA {}, and the GPU driver supports at most CUDA {}.{}; install a newer "

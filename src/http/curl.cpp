@@ -1,4 +1,5 @@
 #include <curl/curl.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -137,6 +138,16 @@ class WithoutSigpipe {
   sigset_t pipe_, before_;
 };
 
+// Returns the file of certificate authorities, or "" for libcurl's own. The libcurl of a package knows only
+// the file of the distribution that it was built on, so the files of other distributions are tried too.
+std::string authorities() {
+  if (const char* given = std::getenv("SSL_CERT_FILE"); given && *given) return given;
+  for (const char* const file : {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                 "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"})
+    if (::access(file, R_OK) == 0) return file;
+  return "";
+}
+
 using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 
 HeaderList headers_of(const Request& request) {
@@ -191,8 +202,7 @@ Answer Connection::send(const Request& request, const BodySink& sink) {
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
   set(CURLOPT_LOW_SPEED_TIME, request.patience_s);
-  if (const char* authorities = std::getenv("SSL_CERT_FILE"); authorities && *authorities)
-    set(CURLOPT_CAINFO, authorities);
+  if (const std::string file = authorities(); !file.empty()) set(CURLOPT_CAINFO, file.c_str());
   if (request.method == "HEAD")
     set(CURLOPT_NOBODY, 1L);
   else if (request.upload) {
