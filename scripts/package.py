@@ -167,17 +167,17 @@ def mode_of(name: str) -> int:
 
 def write_wheel(path: Path, folder: Path) -> None:
     names = sorted(map(str, files_below(folder)), key=lambda name: (".dist-info/" in name, name))
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name in names:
             entry = zipfile.ZipInfo(name, time.gmtime(epoch())[:6])
             entry.create_system = 3  # Unix: the mode is in the upper half
             entry.external_attr = (0o100000 | mode_of(name)) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            wheel.writestr(entry, (folder / name).read_bytes(), compresslevel=9)
+            wheel.writestr(entry, (folder / name).read_bytes())
 
 
 def write_tarball(path: Path, folder: Path, top: str) -> None:
-    with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=epoch()) as packed, \
+    with open(path, "wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=epoch()) as packed, \
             tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in map(str, files_below(folder)):
             entry = tarfile.TarInfo(f"{top}/{name}")

@@ -67,8 +67,14 @@ touch "$work"/torch/lib/libtorch_{cpu,cuda}.so
 sed -i '/^PATH+=/d' "$copy/run"
 expect_failure "-DDPO_CUDA=ON" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
 ! grep -qF CUDA_COMPILER "$work/output" || fail "it found an nvcc"
+# A package has a kernel for each compute capability that nvcc knows, and no MPI.
+expect_failure "a package for GPUs needs nvcc" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" package
+expect_failure "-DDPO_MPI=OFF" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" package cpu
+! grep -qF DPO_CUDA=ON "$work/output" || fail "the package for CPUs has a part for GPUs"
 # If there is an nvcc, its path is passed to CMake.
-script nvcc 'exit 0'
+script nvcc 'echo compute_75; echo compute_90; echo compute_100'
+expect_failure "-DCMAKE_CUDA_ARCHITECTURES=75-real;90;100" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" package
+grep -qF "this nvcc does not know compute capability 120" "$work/output" || fail "it does not say what is left out"
 expect_failure "-DCMAKE_CUDA_COMPILER=$work/bin/nvcc" env PATH="$work/bin" LIBTORCH="$work/torch" "$copy/run" build
 # A python3 whose torch has no CUDA support is ignored on a machine with a GPU.
 rm "$work/torch/lib/libtorch_cuda.so"
