@@ -91,7 +91,8 @@ class Live:
     def _show_in_notebook(self, line: str) -> None:
         from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
         if self._display is None and line:
-            self._display = display({"text/plain": line}, raw=True, display_id=True)
+            self._display = display(  # type: ignore[no-untyped-call, unused-ignore]
+                {"text/plain": line}, raw=True, display_id=True)
         elif self._display is not None:
             self._display.update({"text/plain": line}, raw=True)
 
