@@ -45,7 +45,7 @@ std::vector<AddedToken> added_tokens(const Vocabulary& vocabulary, const Special
 
 }  // namespace
 
-std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
+PipelineParts read_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
   PipelineParts parts;
   parts.model.vocabulary = read_vocabulary(folder.read_json_if_present("vocab.json")->root());
   const std::string file = folder.path_of("merges.txt");
@@ -65,7 +65,11 @@ std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTok
   DecoderSteps decoder;
   decoder.push_back(byte_level_decoder());
   parts.decoder = Decoder(std::move(decoder));
-  return std::make_unique<Pipeline>(std::move(parts), file);
+  return parts;
+}
+
+std::unique_ptr<const Codec> load_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials) {
+  return std::make_unique<Pipeline>(read_gpt2(folder, specials), folder.path_of("merges.txt"));
 }
 
 }  // namespace dpo::text

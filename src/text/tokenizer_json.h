@@ -31,4 +31,7 @@ std::vector<Merge> resolve_merges(const std::vector<MergeText>& texts, const Voc
 // Reads a whole tokenizer.json. With `specials`, the tokens of the folder's other files are added too.
 PipelineParts read_tokenizer_json(const JsonField& root, const SpecialTokenFiles* specials);
 
+// Reads vocab.json and merges.txt; see load_gpt2().
+PipelineParts read_gpt2(TokenizerFolder& folder, const SpecialTokenFiles& specials);
+
 }  // namespace dpo::text
