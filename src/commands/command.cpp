@@ -291,4 +291,28 @@ void add_dtype(CLI::App& command, std::string& dtype, const std::string& help) {
   takes_one_of(command.add_option("--dtype", dtype, help), config::find_field("model.policy_dtype")->choices);
 }
 
+void add_gguf_options(CLI::App& command, std::string& dtype, bool& modelfile, const std::string& fallback) {
+  std::vector<std::string> choices = config::find_field("model.policy_dtype")->choices;
+  choices.insert(choices.end(), {"q8_0", "q4_0"});
+  CLI::Option* const option = command.add_option(
+      "--dtype", dtype,
+      fmt::format("dtype to write (default: {}); f32, bf16 and f16 are other names, q8_0 and "
+                  "q4_0 are for GGUF",
+                  fallback));
+  takes_one_of(option->transform([](const std::string& name) {
+    if (name == "f32") return std::string("float32");
+    if (name == "f16") return std::string("float16");
+    return name == "bf16" ? std::string("bfloat16") : name;
+  }),
+               choices);
+  command.add_flag("--modelfile", modelfile,
+                   "with GGUF: also write Modelfile next to it, for 'ollama create'");
+}
+
+bool is_gguf(const std::string& path) {
+  std::string type = std::filesystem::path(path).extension().string();
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
+  return type == ".gguf";
+}
+
 }  // namespace dpo::commands

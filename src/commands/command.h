@@ -73,6 +73,12 @@ CLI::Option* takes_one_of(CLI::Option* option, const std::vector<std::string>& n
 // Adds --dtype.
 void add_dtype(CLI::App& command, std::string& dtype, const std::string& help);
 
+// Adds --dtype and --modelfile of a command that writes a model as a folder or as a GGUF file. Short names
+// such as bf16 become those of PyTorch. `fallback` describes the dtype without the option.
+void add_gguf_options(CLI::App& command, std::string& dtype, bool& modelfile, const std::string& fallback);
+
+bool is_gguf(const std::string& path);  // by its extension
+
 // Notes and errors go to stderr, so that stdout contains only results.
 void print_notes(const std::vector<std::string>& notes);
 void print_error(const std::string& message);

@@ -105,6 +105,7 @@ struct ConvertArguments {
   std::string config;
   std::string dtype;
   std::uint64_t shard_bytes = kShardBytes;
+  bool modelfile = false;
 };
 void describe(CLI::App& command, ConvertArguments& arguments);
 
@@ -113,6 +114,7 @@ struct MergeArguments {
   std::string adapter;
   std::string out;
   std::string dtype;
+  bool modelfile = false;
 };
 void describe(CLI::App& command, MergeArguments& arguments);
 

@@ -11,17 +11,13 @@
 namespace dpo::commands {
 namespace {
 
-// Reports an OUT that has the extension of a weights file but would become a folder, because only .pt is a
-// file.
+// Reports an OUT that has the extension of a weights file but would become a folder, because only .pt
+// and .gguf are files.
 std::string problem_of_out(const std::string& out) {
   std::string type = std::filesystem::path(out).extension().string();
   std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (type == ".gguf")
-    return fmt::format(
-        "{}: GGUF is not written; convert into a folder, which convert_hf_to_gguf.py of llama.cpp reads",
-        out);
   for (const char* const weights : {".safetensors", ".bin", ".pth", ".ckpt"})
-    if (type == weights) return fmt::format("{}: expected a folder, or a file NAME.pt", out);
+    if (type == weights) return fmt::format("{}: expected a folder, or a file NAME.pt or NAME.gguf", out);
   return "";
 }
 
@@ -31,17 +27,19 @@ void describe(CLI::App& command, ConvertArguments& arguments) {
   command.description("write a model's weights in another format or dtype");
   takes_path(command.add_option(
                  "IN", arguments.in,
-                 "model folder, model name ORG/NAME on the Hugging Face hub, or weights file with --config"))
+                 "model folder, run, model name ORG/NAME on the Hugging Face hub, or weights file with "
+                 "--config; for GGUF also an adapter folder"))
       ->required();
   takes_path(command.add_option(
                  "OUT", arguments.out,
-                 "new Hugging Face folder, or new file NAME.pt like policy.pt of the original DPO code"))
+                 "new Hugging Face folder, new file NAME.pt like policy.pt of the original DPO code, or new "
+                 "file NAME.gguf for llama.cpp and Ollama"))
       ->required()
       ->check(problem_of_out);
-  takes_path(
-      command.add_option("--config", arguments.config, "config.json for a weights file, or its folder"))
+  takes_path(command.add_option("--config", arguments.config,
+                                "config.json for a weights file or an adapter, or its folder"))
       ->type_name("CONFIG");
-  add_dtype(command, arguments.dtype, "dtype to write (default: unchanged)");
+  add_gguf_options(command, arguments.dtype, arguments.modelfile, "unchanged; an adapter as GGUF: float32");
   command
       .add_option("--shard-size", arguments.shard_bytes,
                   "maximum size of a weights file, such as 5GB or 500MB (default: 5GB)")

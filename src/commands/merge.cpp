@@ -12,8 +12,10 @@ void describe(CLI::App& command, MergeArguments& arguments) {
   takes_path(command.add_option("ADAPTER", arguments.adapter,
                                 "adapter folder of dpo or PEFT, or its name ORG/NAME on the hub"))
       ->required();
-  takes_path(command.add_option("OUT", arguments.out, "new Hugging Face folder"))->required();
-  add_dtype(command, arguments.dtype, "dtype to write (default: that of MODEL)");
+  takes_path(command.add_option("OUT", arguments.out,
+                                "new Hugging Face folder, or new file NAME.gguf for llama.cpp and Ollama"))
+      ->required();
+  add_gguf_options(command, arguments.dtype, arguments.modelfile, "that of MODEL");
   command.footer(
       "The sum is computed in float32 and rounded once. Before anything is written, log-probabilities of "
       "the\n"

@@ -12,9 +12,12 @@
 #include "base/quantity.h"
 #include "base/stop.h"
 #include "checkpoint/adapter.h"
+#include "checkpoint/read_tensors.h"
 #include "checkpoint/save.h"
+#include "commands/command.h"
 #include "commands/fetch.h"
 #include "data/forest.h"
+#include "engine/gguf.h"
 #include "engine/loading.h"
 #include "engine/merge.h"
 #include "engine/run_commands.h"
@@ -120,8 +123,7 @@ void require_equal(const Adapted& adapted) {
 
 }  // namespace
 
-checkpoint::LoadedModel merge(const std::string& name, const fs::path& folder, const fs::path& out,
-                              const std::string& dtype) {
+MergedModel merged_model(const std::string& name, const fs::path& folder, const std::string& dtype) {
   const at::ScalarType stored = checkpoint::stored_dtype(name);
   const at::ScalarType read = stored == at::kDouble ? at::kFloat : stored;
   const at::ScalarType written = dtype.empty() ? read : scalar_type_named(dtype);
@@ -135,16 +137,32 @@ checkpoint::LoadedModel merge(const std::string& name, const fs::path& folder, c
         model::block_views(adapted.merged(i).flat.to(written), model.table.blocks[i], {});
   const bool has_own = checkpoint::has_tokenizer(folder);
   if (has_own) checkpoint::use_tokenizer(model, folder);
-  add_answer_ends(model, has_own ? folder : model.folder);
+  const fs::path tokenizer = has_own ? folder : model.folder;
+  add_answer_ends(model, tokenizer);
+  return {std::move(model), read, tokenizer};
+}
+
+checkpoint::LoadedModel merge(const std::string& name, const fs::path& folder, const fs::path& out,
+                              const std::string& dtype) {
+  checkpoint::LoadedModel model = merged_model(name, folder, dtype).model;
   checkpoint::save_model(out, model, kShardBytes, shown_progress("writing"));
   return model;
 }
 
 int run_merge(const commands::MergeArguments& arguments) {
   check_absent(arguments.out);
+  check_gguf_options(arguments.out, arguments.dtype, arguments.modelfile);
   commands::fetch_model(arguments.model, hub::Need::weights);
   const fs::path folder = find_adapter(arguments.adapter, arguments.model);
   handle_stop_signals();
+  if (commands::is_gguf(arguments.out)) {
+    const MergedModel merged = merged_model(arguments.model, folder, "float32");
+    const std::string dtype =
+        arguments.dtype.empty() ? checkpoint::name_of_scalar(merged.stored) : arguments.dtype;
+    print_weight_notes(merged.model);
+    write_gguf(arguments.out, merged.model, merged.tokenizer, dtype, arguments.modelfile);
+    return 0;
+  }
   const checkpoint::LoadedModel merged = merge(arguments.model, folder, arguments.out, arguments.dtype);
   print_weight_notes(merged);
   fmt::print("{}: {}\n", arguments.out, summary_of(merged));
