@@ -68,7 +68,7 @@ def device_file(folder, name, **figures):
 @functools.cache
 def plan(device, trainer, gpus, examples, words):
     """Returns the `time` part of a plan with this many examples on each of this many GPUs."""
-    command = [PROGRAM, "plan", *words, "exp_name=rule", f"trainer={trainer}", f"batch_size={gpus * examples}",
+    command = [PROGRAM, "plan", *words, "exp_name=rule", f"trainer={trainer}", "fsdp_reshard=pass", f"batch_size={gpus * examples}",
                f"eval_every={gpus * examples}", "--gpus", str(gpus), "--device", str(device), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     if not done.stdout:
@@ -133,7 +133,7 @@ def simulated_figure(rows):
 
 def bench(keys, trainer, ranks, examples, updates, link=None):
     """Returns the seconds of the fastest update."""
-    words = [PROGRAM, "bench", "train", *keys, "exp_name=rule", f"trainer={trainer}", f"batch_size={ranks * examples}",
+    words = [PROGRAM, "bench", "train", *keys, "exp_name=rule", f"trainer={trainer}", "fsdp_reshard=pass", f"batch_size={ranks * examples}",
              f"eval_every={ranks * examples}", "--updates", str(updates), "--json"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if link is not None:

@@ -122,6 +122,15 @@ std::string name_of(Accumulation accumulation) {
   return "";
 }
 
+std::string name_of(Reshard reshard) {
+  switch (reshard) {
+    case Reshard::pass: return "pass";
+    case Reshard::update: return "update";
+    case Reshard::never: return "never";
+  }
+  return "";
+}
+
 std::string name_of(BestMetric metric) {
   switch (metric) {
     case BestMetric::loss: return "loss/eval";

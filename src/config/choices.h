@@ -54,6 +54,10 @@ enum class Sampling { automatic, whole, none };
 // (no_sync).
 enum class Accumulation { sharded, whole };
 
+// When a rank frees the copies of sharded blocks that it has gathered: after each pass, after each update, or
+// never (FSDP2's reshard_after_forward).
+enum class Reshard { pass, update, never };
+
 // The metric of evaluations by which the best checkpoint is chosen.
 enum class BestMetric { loss, accuracies, margins, chosen };
 
@@ -101,6 +105,7 @@ std::string name_of(Dtype dtype);
 std::string name_of(ReferenceScoring scoring);
 std::string name_of(Sampling sampling);
 std::string name_of(Accumulation accumulation);
+std::string name_of(Reshard reshard);
 std::string name_of(BestMetric metric);
 std::string name_of(Divergence divergence);
 std::string name_of(BadRowPolicy policy);

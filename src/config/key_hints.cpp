@@ -132,6 +132,8 @@ const std::vector<OtherName>& other_names() {
       {"gradient_checkpointing", "activation_checkpointing"},
       {"use_gradient_checkpointing", "activation_checkpointing"},
       {"enable_activation_checkpointing", "activation_checkpointing"},
+      {"reshard_after_forward", "fsdp_reshard", "and is pass, update or never"},
+      {"fsdp_reshard_after_forward", "fsdp_reshard", "and is pass, update or never"},
       {"auto_find_batch_size", "", "'dpo plan ... --fit' finds the settings with which a batch fits"},
       {"torch_compile", "", kCompiled},
       {"compile", "", kCompiled},

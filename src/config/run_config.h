@@ -143,6 +143,7 @@ struct RunConfig {
   MeshConfig mesh;
   Accumulation fsdp_accumulate = Accumulation::sharded;
   Dtype fsdp_reduce_dtype = Dtype::float32;
+  std::optional<Reshard> fsdp_reshard;
   std::int64_t rank_timeout_secs = 0;
   Optimizer optimizer = Optimizer::RMSprop;
   std::optional<std::vector<double>> optimizer_betas;

@@ -105,6 +105,10 @@ std::vector<Field> run_fields() {
       field("fsdp_reduce_dtype", &R::fsdp_reduce_dtype, Effect::result, "float32",
             one_of<Dtype>({Dtype::float32, Dtype::bfloat16}),
             "Dtype in which gradients are summed over ranks."),
+      field("fsdp_reshard", &R::fsdp_reshard, Effect::local, "null", one_of(all_choices<Reshard>()),
+            "When a rank frees the weights that it gathered: after each pass (pass), after each update "
+            "(update; each block is gathered once per update), or never (a frozen model is gathered once per "
+            "run); null: the fastest that fits. The results are the same (docs/distributed.md)."),
       field("rank_timeout_secs", &R::rank_timeout_secs, Effect::local, "60", between(1, 86400),
             "Seconds without a heartbeat after which a process counts as failed and the run ends. A process "
             "that "

@@ -1,5 +1,7 @@
 #include "config/storage.h"
 
+#include <algorithm>
+
 namespace dpo::config {
 namespace {
 
@@ -40,11 +42,18 @@ Storage storage_of(const RunConfig& run, const MeshShape& mesh, bool on_gpu) {
   storage.reduced = run.fsdp_reduce_dtype;
   storage.state = run.optimizer_state;
   storage.accumulates_unsharded = mesh.shard > 1 && run.fsdp_accumulate == Accumulation::whole;
+  if (mesh.shard > 1) set_reshard(storage, run, run.fsdp_reshard.value_or(Reshard::pass));
   storage.optimizer_in_backward = frees_gradients(run, mesh);
   storage.optimizer_on_host = on_gpu && offloads_optimizer(run.offload) && has_large_state(run.optimizer);
   // With an adapter, the reference's weights are the policy's.
   storage.reference_on_host = on_gpu && offloads_reference(run.offload) && run.adapter.name == Adapter::none;
   return storage;
+}
+
+void set_reshard(Storage& storage, const RunConfig& run, Reshard reshard) {
+  const bool has_separate_reference = run.adapter.name == Adapter::none;
+  storage.reshard_trained = std::min(reshard, Reshard::update);
+  storage.reshard_frozen = has_separate_reference && reshard == Reshard::update ? Reshard::pass : reshard;
 }
 
 }  // namespace dpo::config

@@ -17,6 +17,9 @@ struct Storage {
   Dtype reduced = Dtype::float32;         // of gradients on their way between shard ranks
   std::optional<OptimizerState> state{};  // null: in the dtype of the stored weights
   bool accumulates_unsharded = false;     // every shard rank sums all gradients until the update
+  // When gathered copies are freed: those of the weights that the optimizer updates, and those of a live
+  // reference or of the frozen model under an adapter.
+  Reshard reshard_trained = Reshard::pass, reshard_frozen = Reshard::pass;
   // A block's gradients are freed once it is updated, during the backward pass.
   bool optimizer_in_backward = false;
   // True if these stay in host memory while the device does not need them (offload). The plan rejects a
@@ -27,8 +30,13 @@ struct Storage {
   bool in_two_parts() const { return stored == Dtype::float32 && computed == Dtype::bfloat16; }
 };
 
-// Returns how a run stores its numbers. The plan must have decided model.fsdp_policy_mp.
+// Returns how a run stores its numbers. The plan must have decided model.fsdp_policy_mp and fsdp_reshard.
 Storage storage_of(const RunConfig& run, const MeshShape& mesh, bool on_gpu);
+
+// Sets when gathered copies are freed for a value of fsdp_reshard. Weights that an update changes are never
+// kept longer than that. Copies of a separate reference are kept for the whole run or not at all: an update
+// has one pass over them, or one for each microbatch.
+void set_reshard(Storage& storage, const RunConfig& run, Reshard reshard);
 
 // Return the dtype in which the policy is computed, and that of the weights that are not trained: the
 // reference, and the frozen model under an adapter.

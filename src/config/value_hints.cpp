@@ -122,6 +122,11 @@ constexpr OtherValues kOtherValues[] = {
     {"trainer", "orpotrainer orpo", "write loss=orpo; trainer says how GPUs share the work"},
     {"trainer", "cpotrainer cpo", "write loss=cpo; trainer says how GPUs share the work"},
     {"trainer", "grpotrainer grpo ppotrainer ppo rlootrainer", kReinforcement},
+    {"fsdp_reshard", "true yes full_shard zero3",
+     "write {}=pass, which frees gathered weights after each pass"},
+    {"fsdp_reshard", "false no shard_grad_op zero2",
+     "write {}=update, which keeps gathered weights until the update"},
+    {"fsdp_reshard", "auto", "write {}=null, which lets the plan choose"},
     // Checkpoints, references and memory.
     {"best_metric", "eval_loss loss eval", "write {}=loss/eval"},
     {"best_metric", "eval_rewards/accuracies rewards/accuracies eval_accuracy accuracy",

@@ -46,6 +46,7 @@ class WideStore : public model::Store {
   }
   void release(std::size_t block) override { leased_.erase(block); }
   void end_pass() override { leased_.clear(); }
+  void end_update() override {}
 
  private:
   std::size_t blocks_;

@@ -43,6 +43,7 @@ std::string out_of_memory_text(const std::exception& error, const plan::Plan& pl
   constexpr double kShare = 0.9;
   in.machine.device.memory *= std::min(1.0, kShare * plan.memory.total() / plan.memory.available);
   in.run.activation_checkpointing = plan.resolved.activation_checkpointing;
+  in.run.fsdp_reshard = plan.resolved.fsdp_reshard;
   std::vector<plan::Remedy> remedies =
       plan::remedies_for(plan::Finding{"memory", plan::Verdict::error, "", {}}, plan::assess(in), in);
   // The plan judged that this run fits and would decide the same again, so recomputation is set explicitly.

@@ -82,14 +82,15 @@ void agree_on_plan(const plan::Plan& plan, comm::Group& all) {
     if (finding.verdict == plan::Verdict::error)
       problems.push_back(fmt::format("the plan fails: {}: {}", finding.id, finding.message));
   if (!problems.empty()) throw UserError(std::move(problems));
-  const std::string decided = fmt::format("{} {} {}", static_cast<int>(plan.reference),
-                                          config::name_of(plan.resolved.model.fsdp_policy_mp),
-                                          plan.resolved.activation_checkpointing.count);
+  const std::string decided = fmt::format(
+      "{} {} {} {}", static_cast<int>(plan.reference), config::name_of(plan.resolved.model.fsdp_policy_mp),
+      plan.resolved.activation_checkpointing.count, config::name_of(plan.resolved.fsdp_reshard));
   if (comm::broadcast_text(all, decided, 0) != decided)
     throw UserError(
-        "reference=auto, model.fsdp_policy_mp=auto or activation_checkpointing=auto resolves differently "
-        "here and on rank 0; set reference=cached or reference=live, model.fsdp_policy_mp=bfloat16 or null, "
-        "and activation_checkpointing=true, false or a number of layers");
+        "reference=auto, model.fsdp_policy_mp=auto, activation_checkpointing=auto or fsdp_reshard=null "
+        "resolves differently here and on rank 0; set reference=cached or reference=live, "
+        "model.fsdp_policy_mp=bfloat16 or null, activation_checkpointing=true, false or a number of layers, "
+        "and fsdp_reshard=pass, update or never");
 }
 
 // Makes all machines load the same files: rank 0 finds the commits of everything on the hub.
@@ -219,6 +220,12 @@ config::RecomputedLayers agreed(const plan::Plan& plan, comm::Group& all) {
   return {std::stoll(comm::broadcast_text(all, own, 0))};
 }
 
+// Returns when gathered blocks are freed, now that the lengths are known. All ranks must gather together.
+config::Reshard agreed_reshard(const plan::Plan& plan, comm::Group& all) {
+  return *config::find_choice<config::Reshard>(
+      comm::broadcast_text(all, config::name_of(plan.resolved.fsdp_reshard), 0));
+}
+
 // Makes all ranks sample the same texts, because the plans of different machines may differ.
 plan::Sampled agreed_samples(const plan::Plan& plan, comm::Group& all) {
   const auto agreed = [&all](std::int64_t own) {
@@ -276,6 +283,7 @@ TrainResult prepare_and_run(const config::Resolved& resolved, PlannedRun& planne
   run::PreparedRun prepared = run::prepare_run(plan, start.checkpoint, early, world, [&](run::RunData& data) {
     planned = replan(in, plan, data, early);
     data.config.activation_checkpointing = agreed(planned.plan, *world.all);
+    data.config.fsdp_reshard = agreed_reshard(planned.plan, *world.all);
     data.sampled = agreed_samples(planned.plan, *world.all);
     note_if_changed(plan, data.config, in, early);
   });

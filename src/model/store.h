@@ -24,6 +24,8 @@ class Store {
   virtual void release(std::size_t block) = 0;
   // Called after a pass: gathered weights may be freed.
   virtual void end_pass() = 0;
+  // Must be called after an optimizer step has changed the weights: the next pass gathers them again.
+  virtual void end_update() = 0;
 };
 
 // Holds the weights of a block while they are in use.
@@ -72,6 +74,7 @@ class ResidentStore : public Store {
   }
   void release(std::size_t) override {}
   void end_pass() override {}
+  void end_update() override {}
 
  private:
   const Weights& weights_;

@@ -102,16 +102,13 @@ double activation_bytes(const Workload& w) {
 }
 
 std::int64_t recomputed_layers_of(const Workload& w) {
-  // Plans are too low by up to this share (docs/benchmarks.md).
-  constexpr double kFree = 0.03;
   const std::int64_t layers = w.in.shape.layers;
   const config::RecomputedLayers& asked = w.in.run.activation_checkpointing;
   if (!asked.is_automatic()) return std::min(asked.count, layers);
   Workload tried = w;
   const auto fits = [&tried](std::int64_t count) {
     tried.recomputed_layers = count;
-    const Memory memory = memory_per_gpu(tried);
-    return memory.total() <= (1 - kFree) * memory.available;
+    return memory_per_gpu(tried).fits_with_room();
   };
   if (layers == 1 || fits(0)) return 0;
   std::int64_t least = 1, most = layers - 1;

@@ -8,6 +8,7 @@
 #include "base/number_formats.h"
 #include "config/losses.h"
 #include "plan/memory.h"
+#include "plan/reshard.h"
 
 namespace dpo::plan {
 namespace {
@@ -110,7 +111,7 @@ Workload make_workload(const Inputs& in, ReferenceMode reference_if_auto) {
   w.response_rows = w.example.response_mean * in.lengths.scored * w.examples;
   w.peak_response_rows = std::min(w.peak_tokens, w.example.response_largest * std::max(1.0, w.examples));
   w.attended = w.example.attended * w.examples;
-  w.recomputed_layers = recomputed_layers_of(w);
+  decide_reshard(w);
   return w;
 }
 

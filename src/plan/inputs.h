@@ -114,6 +114,7 @@ struct Workload {
   std::int64_t spread = 1;   // GPUs of one machine that BasicTrainer spreads the layers over
   ReferenceMode reference{};
   config::Storage storage{};
+  config::Reshard reshard{};  // as the run sets it, or the plan has chosen
   ElementBytes bytes{};
   ExampleTokens example{};
   double examples = 0;            // in one microbatch of one data rank

@@ -101,6 +101,7 @@ json resolved(const Plan& plan, const Inputs& in) {
       {"compute_dtype", name_of(config::computed_dtype(run))},
       {"activation_checkpointing", run.activation_checkpointing.count > 0},
       {"recomputed_layers", run.activation_checkpointing.count},
+      {"fsdp_reshard", name_of(run.fsdp_reshard)},
       {"optimizer", name_of(run.optimizer)},
       {"reference", name_of(plan.reference)},
       {"lengths", in.lengths.name}};

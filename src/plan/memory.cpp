@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "model/spec/layout.h"
 #include "plan/fp8.h"
+#include "plan/reshard.h"
 
 namespace dpo::plan {
 namespace {
@@ -22,10 +23,6 @@ model::BlockSize block_on_rank(const Workload& w, const Block& block) {
   layout.tensor_ranks = w.mesh.tensor;
   layout.shard_ranks = w.mesh.shard;
   return model::block_size(block, layout);
-}
-
-double unsharded_on_rank(const Workload& w, const Block& block) {
-  return to_double(block_on_rank(w, block).size);
 }
 
 // Returns the parameters that a tensor-parallel rank trains, before sharding.
@@ -73,9 +70,10 @@ double logits_bytes(const Workload& w) {
 }
 
 // Returns the largest temporary memory of a backward pass over a sharded model. It consists of the weights of
-// the current and the next block (quantized blocks as bytes), the current block's gradients from autograd
-// (except the head's), and the reduce-scatter buffer of the current or the previous block. Without shards
-// only the gradients from autograd remain; they are large enough to count only with experts.
+// the current and the next block (quantized blocks as bytes) or of all blocks if they stay gathered, the
+// current block's gradients from autograd (except the head's), and the reduce-scatter buffer of the current
+// or the previous block. Without shards only the gradients from autograd remain; they are large enough to
+// count only with experts.
 double gathered_bytes(const Workload& w) {
   const double weight = to_double(w.bytes.weights);
   if (w.mesh.shard == 1)
@@ -86,14 +84,16 @@ double gathered_bytes(const Workload& w) {
   const auto trained_size = [&](std::size_t i) {
     return i < trained.size() ? unsharded_on_rank(w, trained[i]) : 0;
   };
+  const auto gathered = [&](std::size_t i) {
+    return keeps_model(w) ? 0 : block_bytes(w, blocks[i]) + (i > 0 ? block_bytes(w, blocks[i - 1]) : 0);
+  };
   double most = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const double next = i > 0 ? block_bytes(w, blocks[i - 1]) : 0;
     const double gradients = blocks[i].kind == BlockKind::head ? 0 : trained_size(i);
-    most = std::max(most, block_bytes(w, blocks[i]) + next + gradients * weight +
-                              std::max(trained_size(i), trained_size(i + 1)) * reduced);
+    most = std::max(
+        most, gathered(i) + gradients * weight + std::max(trained_size(i), trained_size(i + 1)) * reduced);
   }
-  return most;
+  return kept_bytes(w) + most;
 }
 
 // Returns the bytes of the gradients of all parameters. If blocks are updated in the backward pass, returns
@@ -225,6 +225,15 @@ constexpr const char* kSnapshot = "checkpoint copy";
 bool copies_to_host(const Workload& w) { return !w.machine.device.is_cpu; }
 
 }  // namespace
+
+double unsharded_on_rank(const Workload& w, const Block& block) {
+  return to_double(block_on_rank(w, block).size);
+}
+
+bool Memory::fits_with_room() const {
+  constexpr double kFree = 0.03;  // plans are too low by up to this share (docs/benchmarks.md)
+  return total() <= (1 - kFree) * available;
+}
 
 double Memory::total() const {
   double sum = 0;

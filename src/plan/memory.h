@@ -19,6 +19,8 @@ struct Memory {
   double total() const;
   double tensors() const;  // without the driver's: what a GPU's allocator reports
   bool fits() const { return total() <= available; }
+  // True if it fits even if the plan is too low. A choice that is left to the plan needs this room.
+  bool fits_with_room() const;
 };
 
 Memory memory_per_gpu(const Workload& w);
@@ -34,6 +36,9 @@ double resident_parameters(const Workload& w, const model::TensorTable& table);
 // Returns the bytes of a block of the model as a tensor-parallel rank keeps it, before sharding: in the dtype
 // that it is computed in, or with quantized frozen matrices (adapter.base_dtype).
 double block_bytes(const Workload& w, const model::Block& block);
+
+// Returns the parameters of a block of either table on a tensor-parallel rank, before sharding.
+double unsharded_on_rank(const Workload& w, const model::Block& block);
 
 // Returns these bytes for each parameter, on average.
 double bytes_per_parameter(const Workload& w);

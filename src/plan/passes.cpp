@@ -8,6 +8,7 @@
 #include "model/spec/recompute.h"
 #include "plan/fp8.h"
 #include "plan/memory.h"
+#include "plan/reshard.h"
 
 namespace dpo::plan {
 namespace {
@@ -195,13 +196,20 @@ double adapter_seconds(const Workload& w, const Direction& direction, std::size_
          work_of(direction, added, /*is_frozen=*/false) * (matmuls + between) / to_double(w.mesh.tensor);
 }
 
-// Returns the time of one pass over the blocks. Shard ranks gather `gathered` bytes for each value of the
-// model, and reduce `reduced` bytes for each value of the trained tensors.
-MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced) {
+// Shard ranks gather `bytes` for each value of the model in a share of the passes.
+struct Gathered {
+  double bytes = 0, share = 1;
+};
+
+// Returns the mean time of a pass over the blocks. Shard ranks also reduce `reduced` bytes for each value of
+// the trained tensors.
+MicrobatchTime pass(const Workload& w, Way way, const Gathered& gathered, double reduced) {
   const double moved = ring_share(w.mesh.shard) / shard_bus(w);  // seconds per byte
-  const auto shard_seconds = [&](std::size_t i) {
-    return moved * (bytes_to_gather(w, w.in.table->blocks[i], gathered) +
-                    reduced * parameters_of_tensor_rank(w, w.in.trained().blocks[i]));
+  const auto gather_seconds = [&](std::size_t i) {
+    return moved * bytes_to_gather(w, w.in.table->blocks[i], gathered.bytes);
+  };
+  const auto reduce_seconds = [&](std::size_t i) {
+    return moved * reduced * parameters_of_tensor_rank(w, w.in.trained().blocks[i]);
   };
   MicrobatchTime sum;
   for (std::size_t i = 0; i < w.in.table->blocks.size(); ++i) {
@@ -220,16 +228,18 @@ MicrobatchTime pass(const Workload& w, Way way, double gathered, double reduced)
     sum.matmul_flops += times * matmul_flops(w, block) / to_double(w.mesh.tensor);
     sum.fp8_flops += (times - gradients) * fp8_flops(w, block);
     sum.attention_flops += times * attention_flops(w, block) / to_double(w.mesh.tensor);
-    sum.communication += shard_seconds(i) + tensor;
-    sum.elapsed += overlapped(compute, shard_seconds(i)) + tensor;
+    const double gather = gather_seconds(i), reduce = reduce_seconds(i);
+    sum.communication += gathered.share * gather + reduce + tensor;
+    sum.elapsed += gathered.share * overlapped(compute, gather + reduce) +
+                   (1 - gathered.share) * overlapped(compute, reduce) + tensor;
   }
   // Nothing hides the first gather of a pass, or the last reduce-scatter.
-  sum.elapsed += shard_seconds(0);
+  sum.elapsed += gathered.share * gather_seconds(0) + reduce_seconds(0);
   return sum;
 }
 
-MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes) {
-  return pass(w, Way::forward, to_double(weight_bytes), 0);
+MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes, double gathering_share) {
+  return pass(w, Way::forward, {to_double(weight_bytes), gathering_share}, 0);
 }
 
 }  // namespace
@@ -260,14 +270,15 @@ double bytes_to_gather(const Workload& w, const Block& block, double each) {
 
 MicrobatchTime training_pass(const Workload& w) {
   const std::int64_t reduced = w.storage.accumulates_unsharded ? 0 : w.bytes.reduction;
-  return forward_pass(w, w.bytes.weights) +
-         pass(w, Way::backward, to_double(w.bytes.weights), to_double(reduced));
+  const GatheringPasses gathering = gathering_passes(w);
+  return forward_pass(w, w.bytes.weights, gathering.forward) +
+         pass(w, Way::backward, {to_double(w.bytes.weights), gathering.backward}, to_double(reduced));
 }
 
 // An offloaded reference is copied from the host while it computes; nothing hides its first block.
 MicrobatchTime reference_pass(const Workload& w) {
   if (!uses_reference(w.in.run.loss)) return {};
-  MicrobatchTime pass = forward_pass(w, w.bytes.reference);
+  MicrobatchTime pass = forward_pass(w, w.bytes.reference, gathering_passes(w).reference);
   if (!offloads_reference(w)) return pass;
   const double first = parameters_of_tensor_rank(w, w.in.table->blocks.front()) *
                        to_double(w.bytes.reference) / w.machine.device.host_link;
@@ -275,7 +286,9 @@ MicrobatchTime reference_pass(const Workload& w) {
   return pass;
 }
 
-MicrobatchTime policy_pass(const Workload& w) { return forward_pass(w, w.bytes.weights); }
+MicrobatchTime policy_pass(const Workload& w) {
+  return forward_pass(w, w.bytes.weights, gathering_passes(w).scoring);
+}
 
 MicrobatchTime scoring_pass(const Workload& w) {
   MicrobatchTime pass = policy_pass(w);

@@ -48,6 +48,7 @@ Plan assess_with(const Inputs& in, ReferenceMode if_auto) {
   plan.ranks_per_device = w.ranks_per_device();
   plan.reference = w.reference;
   plan.resolved.activation_checkpointing.count = w.recomputed_layers;
+  plan.resolved.fsdp_reshard = w.reshard;
   plan.examples_per_gpu = w.examples;
   plan.tokens_per_gpu = w.tokens;
   plan.example = w.example;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/quantity.h"
+#include "plan/reshard.h"
 
 namespace dpo::plan {
 namespace {
@@ -58,10 +59,10 @@ std::optional<Finding> batch_per_gpu(const Facts& f) {
     return ok(id,
               fmt::format("{} ({} needs {} or more)", formula, name_of(f.run.trainer), kMinExamplesPerGpu));
   return warning(
-      id, fmt::format("{}; {} needs {} or more: every microbatch gathers all parameters and reduce-scatters "
-                      "all gradients. So little computation cannot hide that, and the run may be slower than "
-                      "BasicTrainer on one GPU",
-                      formula, name_of(f.run.trainer), kMinExamplesPerGpu));
+      id, fmt::format("{}; {} needs {} or more: every microbatch {}reduce-scatters all gradients. So little "
+                      "computation cannot hide that, and the run may be slower than BasicTrainer on one GPU",
+                      formula, name_of(f.run.trainer), kMinExamplesPerGpu,
+                      keeps_model(f.w) ? "" : "gathers all parameters and "));
 }
 
 std::optional<Finding> tokens_per_gpu(const Facts& f) {

@@ -130,6 +130,8 @@ std::vector<Saving> little_savings(const Inputs& in) {
     ways.push_back({{"reference=cached"}, "reference scores computed once, then the reference is freed"});
   if (run.fsdp_accumulate == config::Accumulation::whole)
     ways.push_back({{"fsdp_accumulate=sharded"}, "gradients accumulated in shards"});
+  if (run.fsdp_reshard.value_or(config::Reshard::pass) != config::Reshard::pass)
+    ways.push_back({{"fsdp_reshard=pass"}, "gathered weights freed after each pass"});
   if (run.mesh.replica.value_or(1) > 1)
     ways.push_back({without_replicas(run), "no replicas: each rank has a smaller part"});
   if (const auto& now = run.activation_checkpointing; !now.is_automatic() && now.count < in.shape.layers - 1)

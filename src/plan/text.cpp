@@ -63,6 +63,13 @@ std::string reference_text(const Plan& plan) {
   return plan.reference == ReferenceMode::none ? "" : fmt::format(", reference {}", name_of(plan.reference));
 }
 
+// Describes how long gathered blocks stay; empty: each pass gathers them.
+std::string reshard_text(const Plan& plan) {
+  const config::Reshard reshard = plan.resolved.fsdp_reshard.value_or(config::Reshard::pass);
+  const bool is_kept = plan.mesh.shard > 1 && reshard != config::Reshard::pass;
+  return is_kept ? ", fsdp_reshard=" + name_of(reshard) : "";
+}
+
 // Describes the layers that are recomputed in the backward pass; empty: none.
 std::string recomputed_text(const Plan& plan, const Inputs& in) {
   const std::int64_t count = plan.resolved.activation_checkpointing.count;
@@ -80,10 +87,10 @@ std::string heading(const Plan& plan, const Inputs& in, const Paint& paint) {
   const config::RunConfig& run = plan.resolved;
   std::string out = paint.bold(fmt::format("Plan: loss={}, {}, data {}", name_of(run.loss.name),
                                            run.model.name_or_path, fmt::join(run.datasets, ", ")));
-  const std::string facts = fmt::format("{} ({}), {}, {}, {}, {}{}{}", model::info_of(in.shape.family).name,
+  const std::string facts = fmt::format("{} ({}), {}, {}, {}, {}{}{}{}", model::info_of(in.shape.family).name,
                                         parameters_text(*in.table), devices_text(in.machine),
                                         trainer_text(plan), precision_text(plan), name_of(run.optimizer),
-                                        reference_text(plan), recomputed_text(plan, in));
+                                        reference_text(plan), recomputed_text(plan, in), reshard_text(plan));
   out += "\n" + wrap_words(facts, 0, kWidth) + "\n";
   return out;
 }
@@ -287,10 +294,10 @@ std::string to_banner(const Plan& plan, const Inputs& in, const RunPaths& paths,
   };
   line("train", model_text(plan, in, paths));
   line("data", data_text(plan, in));
-  line("how", fmt::format("{} of {}, {}, {}, {}, {}{}", plural(plan.timing.updates, "update"),
+  line("how", fmt::format("{} of {}, {}, {}, {}, {}{}{}", plural(plan.timing.updates, "update"),
                           plural(plan.resolved.batch_size, unit_of(plan.resolved.loss, in.lengths).name),
                           trainer_text(plan), devices_text(in.machine), precision_text(plan),
-                          name_of(plan.resolved.optimizer), recomputed_text(plan, in)));
+                          name_of(plan.resolved.optimizer), recomputed_text(plan, in), reshard_text(plan)));
   line("needs", needs_text(plan, in, paths));
   line("writes", plan.resolved.debug ? paths.folder + ", without checkpoints (debug=true)"
                                      : fmt::format("{}; Ctrl-C saves and stops, {} continues", paths.folder,

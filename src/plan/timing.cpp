@@ -6,6 +6,7 @@
 #include "config/losses.h"
 #include "plan/balance.h"
 #include "plan/memory.h"
+#include "plan/reshard.h"
 
 namespace dpo::plan {
 namespace {
@@ -50,16 +51,19 @@ double gradient_reduction_seconds(const Workload& w) {
 
 TokenThreshold token_threshold(const Workload& w) {
   if (w.mesh.shard == 1) return {};
-  // The backward pass gathers and reduce-scatters these bytes per parameter, and computes 4 operations per
-  // parameter and token; with frozen weights it only gathers, and computes 2.
+  // The forward pass gathers these bytes per parameter, and computes 2 operations per parameter and token.
+  // The backward pass also reduce-scatters gradients, and computes 4; with frozen weights it only gathers,
+  // and computes 2.
   const bool is_frozen = w.in.adapter != nullptr;
-  const double bytes = w.in.run.adapter.base_dtype
-                           ? bytes_per_parameter(w)
-                           : to_double(w.bytes.weights + (is_frozen ? 0 : w.bytes.reduction));
+  const double gathered = w.in.run.adapter.base_dtype ? bytes_per_parameter(w) : to_double(w.bytes.weights);
+  const GatheringPasses gathering = gathering_passes(w);
+  const double forward = gathering.forward * gathered / 2;
+  const double backward = is_frozen ? gathering.backward * gathered / 2
+                                    : (gathering.backward * gathered + to_double(w.bytes.reduction)) / 4;
   // All parameters of a mixture of experts are gathered, but a token is multiplied only by the active ones.
   const double idle = to_double(w.in.table->count()) / to_double(w.in.table->active_count());
   const double scale_well =
-      idle * bytes / (is_frozen ? 2 : 4) * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
+      idle * std::max(forward, backward) * ring_share(w.mesh.shard) * flops_per_second(w) / shard_bus(w);
   return {scale_well, scale_well / to_double(w.mesh.ranks())};
 }
 
@@ -87,7 +91,8 @@ double sampling_seconds(const Workload& w, std::int64_t texts, double tokens) {
   double expanding = 0, gathering = 0;
   for (const Block& block : w.in.table->blocks) {
     expanding += expanding_seconds(w, block);
-    gathering += bytes_to_gather(w, block, weight) * ring_share(w.mesh.shard) / shard_bus(w);
+    gathering += gathering_passes(w).scoring * bytes_to_gather(w, block, weight) * ring_share(w.mesh.shard) /
+                 shard_bus(w);
   }
   constexpr double kFewRows = 3;
   const double computing = active * 2 * to_double(texts) / flops_per_second(w);

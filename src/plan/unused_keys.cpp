@@ -59,10 +59,10 @@ std::vector<IdleKeys> idle_keys(const config::RunConfig& run, const DataFacts& d
       {{"mlflow.experiment"}, !tracks_mlflow, "no mlflow.tracking_uri"},
       // fsdp_reduce_dtype is not here: a run that is resumed must have the same, so removing it has an
       // effect.
-      {{"fsdp_port", "fsdp_accumulate", "rank_timeout_secs"},
+      {{"fsdp_port", "fsdp_accumulate", "fsdp_reshard", "rank_timeout_secs"},
        is_basic,
        "trainer=BasicTrainer is one process"},
-      {{"fsdp_accumulate"},
+      {{"fsdp_accumulate", "fsdp_reshard"},
        run.trainer == Trainer::TensorParallel && run.mesh.shard.value_or(1) == 1,
        "trainer=TensorParallelTrainer does not shard without mesh.shard"},
   };

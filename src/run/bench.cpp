@@ -108,6 +108,7 @@ model::Weights random_weights(const model::Model& model, at::ScalarType type, co
 train::TrainState random_state(const plan::Plan& plan, const model::Model& model, const shard::Mesh& mesh) {
   const config::RunConfig& config = plan.resolved;
   const bool has_adapter = config.adapter.name != config::Adapter::none;
+  const config::Reshard reshard = train::storage_of(config, mesh).reshard_frozen;
   const at::ScalarType stored = train::scalar_type_of(config.model.policy_dtype);
   std::unique_ptr<train::Reference> reference = train::no_reference();
   std::optional<shard::LocalModel> frozen;
@@ -117,9 +118,9 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
   if (has_adapter)
     frozen = shard::frozen_base(
         model.config, random_weights(model, train::reference_dtype(config), mesh, train::base_dtype(config)),
-        adapter, mesh);
+        adapter, mesh, reshard);
   else if (plan.reference == plan::ReferenceMode::live)
-    frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh);
+    frozen.emplace(model, random_weights(model, train::reference_dtype(config), mesh), mesh, reshard);
   if (plan.reference == plan::ReferenceMode::live)
     reference = train::live_reference(train::placed({*frozen, train::pass_options(config)}, config, mesh));
   if (!has_adapter) frozen.reset();  // an offloaded reference leaves the device

@@ -237,7 +237,8 @@ FrozenModel reference_of(const AdaptedModel& adapted, const config::RunConfig& c
   model::Weights adapter = read_adapter(adapted, *archive, config, train::reference_dtype(config), mesh);
   std::string fingerprint = base + shard::fingerprint_of(adapted.table(), adapter, mesh);
   const model::Model model = model::make_model(adapted.loaded.config, adapted.table());
-  return {{{model, adapted.base, std::move(adapter), mesh}, pass}, std::move(fingerprint)};
+  const config::Reshard reshard = train::storage_of(config, mesh).reshard_frozen;
+  return {{{model, adapted.base, std::move(adapter), mesh, reshard}, pass}, std::move(fingerprint)};
 }
 
 // Returns nullopt without an adapter.
@@ -269,11 +270,13 @@ std::optional<AdaptedModel> load_base(const RunData& data, const std::optional<f
   const model::AdapterSettings settings = plan::adapter_settings(config.adapter);
   loaded.adapter = checkpoint::AdapterInfo{{settings, name}, model::adapter_table(loaded.table, settings)};
   const shard::LocalModel base =
-      shard::frozen_base(loaded.config, std::exchange(loaded.weights, {}), loaded.adapter->table, mesh);
+      shard::frozen_base(loaded.config, std::exchange(loaded.weights, {}), loaded.adapter->table, mesh,
+                         train::storage_of(config, mesh).reshard_frozen);
   return AdaptedModel{std::move(loaded), base, std::move(fingerprint)};
 }
 
-// Loads the reference of a run without an adapter.
+// Loads the reference of a run without an adapter. One that is scored once before training keeps no gathered
+// blocks, for which the plan has no memory.
 FrozenModel load_reference(const RunData& data, const shard::Mesh& mesh, std::span<const at::Device> devices,
                            const train::Listener& listener) {
   std::string fingerprint;
@@ -285,9 +288,12 @@ FrozenModel load_reference(const RunData& data, const shard::Mesh& mesh, std::sp
   });
   check_vocabulary(data, loaded);
   if (fingerprint.empty()) fingerprint = shard::fingerprint_of(loaded.table, loaded.weights, mesh);
-  return {
-      {{model::make_model(loaded.config), std::move(loaded.weights), mesh}, train::pass_options(data.config)},
-      std::move(fingerprint)};
+  const config::Reshard reshard = data.plan.reference == plan::ReferenceMode::live
+                                      ? train::storage_of(data.config, mesh).reshard_frozen
+                                      : config::Reshard::pass;
+  return {{{model::make_model(loaded.config), std::move(loaded.weights), mesh, reshard},
+           train::pass_options(data.config)},
+          std::move(fingerprint)};
 }
 
 // Loads the model that is trained, for a run without an adapter.

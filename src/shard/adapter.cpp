@@ -59,13 +59,13 @@ void copy_from_base(model::BlockWeights& whole, const model::Block& adapter, con
 }  // namespace
 
 LocalModel frozen_base(const model::ModelConfig& config, model::Weights weights,
-                       const model::TensorTable& adapter, const Mesh& mesh) {
+                       const model::TensorTable& adapter, const Mesh& mesh, config::Reshard reshard) {
   model::Model model = model::make_model(config);
   model.table = model.trained = model::separated(model.table, adapter);
   for (std::size_t i = 0; i < weights.blocks.size(); ++i)
     if (!weights.blocks[i].quantized)
       weights.blocks[i] = model::rank_block(weights.blocks[i].flat, model.table.blocks[i], mesh.layout());
-  return {std::move(model), std::move(weights), mesh};
+  return {std::move(model), std::move(weights), mesh, reshard};
 }
 
 model::Weights new_adapter(const model::TensorTable& table, const LocalModel& base, at::ScalarType dtype,

@@ -23,4 +23,9 @@ void AdapterStore::end_pass() {
   adapter_->end_pass();
 }
 
+void AdapterStore::end_update() {
+  base_.end_update();
+  adapter_->end_update();
+}
+
 }  // namespace dpo::shard

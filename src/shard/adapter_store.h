@@ -20,6 +20,7 @@ class AdapterStore : public model::Store {
   const model::BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) override;
   void release(std::size_t block) override;
   void end_pass() override;
+  void end_update() override;
 
  private:
   model::Store& base_;

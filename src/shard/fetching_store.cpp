@@ -68,7 +68,20 @@ const model::BlockWeights& FetchingStore::weights(std::size_t block, std::option
 
 void FetchingStore::release(std::size_t block) { --blocks_[block].users; }
 
+void FetchingStore::keep_until(config::Reshard reshard) {
+  reshard_ = reshard;
+  if (reshard != config::Reshard::pass) room_ = blocks_.size();
+}
+
 void FetchingStore::end_pass() {
+  if (reshard_ == config::Reshard::pass) free_unused();
+}
+
+void FetchingStore::end_update() {
+  if (reshard_ == config::Reshard::update) free_unused();
+}
+
+void FetchingStore::free_unused() {
   for (TemporaryBlock& block : blocks_)
     if (block.fetched && block.users == 0) free(block);
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "config/choices.h"
 #include "model/store.h"
 #include "shard/mesh.h"
 
@@ -10,7 +11,8 @@ namespace dpo::shard {
 
 // A store of weights that are elsewhere or in another form. A block is fetched into temporary memory before
 // it is used, and the next one is prefetched. A released block stays until its memory is needed, so the last
-// block of a forward pass is still there for the backward pass.
+// block of a forward pass is still there for the backward pass. A store with room for all blocks may keep
+// them for an update, or for the whole run if their weights never change.
 class FetchingStore : public model::Store {
  public:
   std::size_t blocks() const override { return blocks_.size(); }
@@ -19,6 +21,7 @@ class FetchingStore : public model::Store {
   const model::BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) override;
   void release(std::size_t block) override;
   void end_pass() override;
+  void end_update() override;
 
   std::size_t most_fetched() const { return most_fetched_; }  // most blocks in memory at once so far
 
@@ -28,6 +31,9 @@ class FetchingStore : public model::Store {
   // Keeps at most `room` blocks in memory, each on its device.
   FetchingStore(const model::TensorTable& table, at::ScalarType dtype, const std::vector<at::Device>& devices,
                 const Mesh& mesh, std::size_t room = kOneAndNext);
+
+  // Keeps fetched blocks until an update or for ever, in room for all of them.
+  void keep_until(config::Reshard reshard);
 
   // Makes this block's fetches read its quantized bytes instead of its values.
   void fetch_bytes_of(std::size_t block, const model::QuantizedBlock& quantized);
@@ -52,9 +58,11 @@ class FetchingStore : public model::Store {
   void start(std::size_t block);
   bool make_room(std::size_t wanted);
   void free(TemporaryBlock& block);
+  void free_unused();
 
   std::vector<TemporaryBlock> blocks_;
   std::size_t room_;
+  config::Reshard reshard_ = config::Reshard::pass;
   std::size_t fetched_ = 0, most_fetched_ = 0;
 };
 

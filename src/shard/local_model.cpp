@@ -13,16 +13,18 @@
 
 namespace dpo::shard {
 
-LocalModel::LocalModel(model::Model model, model::Weights weights, const Mesh& mesh)
+LocalModel::LocalModel(model::Model model, model::Weights weights, const Mesh& mesh, config::Reshard reshard)
     : model_(std::move(model)),
       weights_(std::make_shared<model::Weights>(std::move(weights))),
-      store_(make_store(model_.table, *weights_, mesh)) {}
+      store_(make_store(model_.table, *weights_, mesh, reshard)) {}
 
-LocalModel::LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh)
+LocalModel::LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh,
+                       config::Reshard reshard)
     : model_(std::move(model)),
       base_(std::make_shared<const LocalModel>(base)),
       weights_(std::make_shared<model::Weights>(std::move(adapter))),
-      store_(std::make_shared<AdapterStore>(base_->store(), make_store(model_.trained, *weights_, mesh))) {}
+      store_(std::make_shared<AdapterStore>(base_->store(),
+                                            make_store(model_.trained, *weights_, mesh, reshard))) {}
 
 LocalModel LocalModel::offloaded(const Mesh& mesh) const {
   std::vector<at::Device> devices;
@@ -41,10 +43,10 @@ LocalModel LocalModel::offloaded(const Mesh& mesh) const {
 }
 
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
-                                         const Mesh& mesh) {
+                                         const Mesh& mesh, config::Reshard reshard) {
   std::unique_ptr<model::Store> store;
   if (mesh.shard->size() > 1) {
-    store = std::make_unique<ShardedStore>(table, weights, mesh);
+    store = std::make_unique<ShardedStore>(table, weights, mesh, reshard);
   } else {
     if (mesh.tensor->size() > 1)
       for (model::BlockWeights& block : weights.blocks) block.tensor_group = mesh.tensor;

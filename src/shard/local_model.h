@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "config/choices.h"
 #include "model/model.h"
 #include "model/store.h"
 #include "shard/mesh.h"
@@ -13,9 +14,12 @@ namespace dpo::shard {
 // A model with this rank's part of its weights, and the store that passes read them from. Copies share both.
 class LocalModel {
  public:
-  LocalModel(model::Model model, model::Weights weights, const Mesh& mesh);
+  // `reshard`: when gathered copies of these weights are freed, if they are sharded.
+  LocalModel(model::Model model, model::Weights weights, const Mesh& mesh,
+             config::Reshard reshard = config::Reshard::pass);
   // Creates a model with an adapter, model.trained, over the weights of `base`, which are shared.
-  LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh);
+  LocalModel(model::Model model, const LocalModel& base, model::Weights adapter, const Mesh& mesh,
+             config::Reshard reshard = config::Reshard::pass);
 
   const model::Model& model() const { return model_; }
   const model::Weights& weights() const { return *weights_; }  // the adapter's, if there is one
@@ -34,7 +38,7 @@ class LocalModel {
 
 // Creates the store that reads these weights.
 std::unique_ptr<model::Store> make_store(const model::TensorTable& table, model::Weights& weights,
-                                         const Mesh& mesh);
+                                         const Mesh& mesh, config::Reshard reshard);
 
 // Returns the device of each block of a model that is spread over devices (model::spread_blocks).
 std::vector<at::Device> spread_over(const model::TensorTable& table, std::span<const at::Device> devices);

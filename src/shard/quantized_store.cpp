@@ -34,6 +34,8 @@ void QuantizedStore::end_pass() {
   bytes_->end_pass();
 }
 
+void QuantizedStore::end_update() { bytes_->end_update(); }
+
 comm::Work QuantizedStore::fetch(std::size_t block, const at::Tensor& flat) {
   const model::Lease lease(*bytes_, block, std::nullopt);
   model::dequantize(*lease, flat);

@@ -18,6 +18,7 @@ class QuantizedStore : public FetchingStore {
   const model::BlockWeights& weights(std::size_t block, std::optional<std::size_t> next) override;
   void release(std::size_t block) override;
   void end_pass() override;
+  void end_update() override;
 
  protected:
   comm::Work fetch(std::size_t block, const at::Tensor& flat) override;

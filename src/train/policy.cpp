@@ -34,12 +34,13 @@ model::Weights stored_weights(const model::TensorTable& table, model::Weights we
 // Makes the model that the passes compute with. It uses the stored weights themselves if the dtypes are the
 // same.
 shard::LocalModel computed_model(const model::Model& model, const model::Weights& stored,
-                                 at::ScalarType dtype, const shard::Mesh& mesh,
+                                 const config::Storage& storage, const shard::Mesh& mesh,
                                  const std::optional<shard::LocalModel>& base) {
+  const at::ScalarType dtype = scalar_type_of(storage.computed);
   model::Weights weights =
       dtype == stored.dtype() ? stored : shard::zeros_like(model.trained, stored, dtype, mesh.layout());
-  if (base) return {model, *base, std::move(weights), mesh};
-  return {model, std::move(weights), mesh};
+  if (base) return {model, *base, std::move(weights), mesh, storage.reshard_trained};
+  return {model, std::move(weights), mesh, storage.reshard_trained};
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ Policy::Policy(model::Model model, model::Weights weights, const config::Storage
     : mesh_(mesh),
       gradient_dtype_(scalar_type_of(storage.gradients)),
       stored_(stored_weights(model.trained, std::move(weights), storage, mesh.layout())),
-      computed_(computed_model(model, stored_, scalar_type_of(storage.computed), mesh, base)) {
+      computed_(computed_model(model, stored_, storage, mesh, base)) {
   if (!storage.optimizer_in_backward) {
     gradients_ = std::make_unique<model::Weights>(
         shard::zeros_like(model.trained, stored_, gradient_dtype_, mesh.layout()));

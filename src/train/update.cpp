@@ -282,6 +282,7 @@ UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& c
   const Step step{number, state.schedule.at(number), state.seed + static_cast<std::uint64_t>(number) * 65537};
   UpdateResult result = state.policy.keeps_gradients() ? update_at_once(state, batch, step, check)
                                                        : update_by_block(state, batch, step, check);
+  state.policy.store().end_update();
   result.learning_rate = step.learning_rate;
   for (const Record& record : result.records)
     for (std::size_t i = 0; i < record.policy.size(); ++i)

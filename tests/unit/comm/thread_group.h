@@ -44,7 +44,13 @@ class ThreadGroup : public Group {
     barrier();
     return {};
   }
-  Work reduce_scatter(const at::Tensor&, const at::Tensor&) override { throw std::logic_error("unused"); }
+  Work reduce_scatter(const at::Tensor& own, const at::Tensor& from) override {
+    give(from);
+    own.zero_();
+    for (const at::Tensor& other : world_.given) own.add_(other.narrow(0, rank_ * own.numel(), own.numel()));
+    barrier();
+    return {};
+  }
   std::shared_ptr<Group> split(int) override { throw std::logic_error("unused"); }
 
  private:

@@ -83,5 +83,25 @@ TEST(Storage, OneProcessOfBasicTrainerSpreadsLayers) {
   EXPECT_FALSE(spreads_layers(run, 1));
 }
 
+// An update changes the trained weights, so their copies last until then at most. A separate reference has
+// one pass in a microbatch, so keeping its copies for an update would save little.
+TEST(Storage, GatheredCopiesAreKeptWhileTheyAreUseful) {
+  RunConfig run = run_in(Dtype::bfloat16);
+  const auto lifetimes = [&](std::optional<Reshard> reshard, std::int64_t shards = 2) {
+    run.fsdp_reshard = reshard;
+    const Storage storage = storage_of(run, {.replica = 1, .shard = shards, .tensor = 1}, true);
+    return std::pair(storage.reshard_trained, storage.reshard_frozen);
+  };
+  using enum Reshard;
+  EXPECT_EQ(lifetimes(std::nullopt), std::pair(pass, pass));
+  EXPECT_EQ(lifetimes(pass), std::pair(pass, pass));
+  EXPECT_EQ(lifetimes(update), std::pair(update, pass));
+  EXPECT_EQ(lifetimes(never), std::pair(update, never));
+  EXPECT_EQ(lifetimes(never, /*shards=*/1), std::pair(pass, pass));
+  run.adapter.name = Adapter::lora;
+  EXPECT_EQ(lifetimes(update), std::pair(update, update));
+  EXPECT_EQ(lifetimes(never), std::pair(update, never));
+}
+
 }  // namespace
 }  // namespace dpo::config

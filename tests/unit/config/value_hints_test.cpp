@@ -61,6 +61,8 @@ const OtherValue kOtherValues[] = {
     {{"model.policy_dtype=auto"}, {"model.fsdp_policy_mp=auto"}},
     {{"model.fsdp_policy_mp=fp16"}, {"model.fsdp_policy_mp=bfloat16"}},
     {{"model.reference_dtype=fp16"}, {"model.reference_dtype=float16"}},
+    {{"fsdp_reshard=true"}, {"fsdp_reshard=pass"}},
+    {{"fsdp_reshard=SHARD_GRAD_OP"}, {"fsdp_reshard=update"}},
     {{"trainer=deepspeed"}, {"trainer=FSDPTrainer"}},
     {{"trainer=zero3"}, {"trainer=FSDPTrainer"}},
     {{"trainer=FSDP"}, {"trainer=FSDPTrainer"}},

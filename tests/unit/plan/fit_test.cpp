@@ -87,10 +87,10 @@ TEST(FindFastest, ResetsNoKeyThatIsOne) {
   const std::string line = "model=gpt2-large model.fsdp_policy_mp=bfloat16 batch_size=64 --device h200 ";
   EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.replica=1 mesh.shard=2 mesh.tensor=1 --gpus 8"),
             "mesh.shard=null mesh.tensor=2");
-  EXPECT_EQ(
-      words(line + "adapter=lora adapter.base_dtype=nf4 trainer=FSDPTrainer mesh.replica=4 mesh.shard=1 "
-                   "mesh.tensor=2 --gpus 4"),
-      "mesh.tensor=null");
+  EXPECT_EQ(words(line + "adapter=lora adapter.base_dtype=nf4 trainer=FSDPTrainer fsdp_reshard=pass "
+                         "mesh.replica=4 mesh.shard=1 "
+                         "mesh.tensor=2 --gpus 4"),
+            "mesh.tensor=null");
   // On one GPU, the trainer keeps its name.
   EXPECT_EQ(words(line + "trainer=FSDPTrainer mesh.shard=2 --gpus 1"), "mesh.shard=null");
 }

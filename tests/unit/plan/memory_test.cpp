@@ -64,7 +64,7 @@ TEST(Memory, PureBfloat16KeepsEverythingInTwoBytes) {
 }
 
 TEST(Memory, ShardedOverFourGpus) {
-  const Plan plan = plan_of(kReferenceDpo);
+  const Plan plan = plan_of(kReferenceDpo + "fsdp_reshard=pass");
   expect_bytes(plan, "parameters", 1'387'604'480);      // 2P / 4
   expect_bytes(plan, "gradients", 2'775'208'960);       // 4P / 4: sums over two microbatches
   expect_bytes(plan, "optimizer", 2'775'208'960);       // 4P / 4, RMSprop
@@ -77,7 +77,8 @@ TEST(Memory, ShardedOverFourGpus) {
 
 TEST(Memory, ShardedOverEightGpus) {
   const Plan plan = plan_of(
-      "model=llama7b loss=dpo loss.beta=0.1 trainer=FSDPTrainer batch_size=64 optimizer=AdamW "
+      "model=llama7b loss=dpo loss.beta=0.1 trainer=FSDPTrainer fsdp_reshard=pass batch_size=64 "
+      "optimizer=AdamW "
       "model.fsdp_policy_mp=bfloat16 --gpus 8");
   expect_bytes(plan, "parameters", 1'684'603'904);      // 2 * 6,738,415,616 / 8
   expect_bytes(plan, "optimizer", 6'738'415'616);       // 8P / 8
@@ -101,8 +102,9 @@ TEST(Memory, MoreShardsNeverNeedMore) {
                                    "loss=dpo loss.beta=0.1 reference=live activation_checkpointing=true"}) {
       double before = 1e30;
       for (const int shards : {2, 3, 4, 8, 64}) {
-        const std::string line = fmt::format("model={} {} trainer=FSDPTrainer batch_size={} --gpus {}", model,
-                                             rest, 4 * shards, shards);
+        const std::string line =
+            fmt::format("model={} {} trainer=FSDPTrainer fsdp_reshard=pass batch_size={} --gpus {}", model,
+                        rest, 4 * shards, shards);
         EXPECT_LT(total(line), before) << line;
         before = total(line);
       }
@@ -118,8 +120,8 @@ TEST(Memory, OneShardIsBasicTrainer) {
 
 TEST(Memory, ShardsOfTensorParallelGroups) {
   // A quarter of the test below for 2 tensor ranks: 4 * ((P - 266,240) / 2 + 266,240) / 4.
-  const Plan plan =
-      plan_of("model=llama7b trainer=FSDPTrainer batch_size=8 mesh.shard=4 mesh.tensor=2 --gpus 8");
+  const Plan plan = plan_of(
+      "model=llama7b trainer=FSDPTrainer fsdp_reshard=pass batch_size=8 mesh.shard=4 mesh.tensor=2 --gpus 8");
   expect_bytes(plan, "parameters", (kLlama - 266'240) / 2 + 266'240);
   // A layer's matrices are halved, but not its two norms: 101,187,584 parameters, gathered or as gradient
   // three times and in transfer once, 4 bytes each.
@@ -139,7 +141,8 @@ TEST(Memory, ReplicasNeedWhatOneOfThemNeeds) {
 
 TEST(Memory, GradientsSummedWhole) {
   const std::string line =
-      "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 4 ";
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=32 model.fsdp_policy_mp=bfloat16 "
+      "--gpus 4 ";
   expect_bytes(plan_of(line), "gradients", 4 * kPythia / 4);  // float32, since ranks are summed
   // In float32, every rank has the sums and its quarter of them, without another buffer for a block.
   const Plan whole = plan_of(line + "fsdp_accumulate=whole gradient_accumulation_steps=2");
@@ -149,7 +152,7 @@ TEST(Memory, GradientsSummedWhole) {
 }
 
 TEST(Memory, ReductionsInBfloat16AreHalfAsLarge) {
-  const Plan plan = plan_of(kReferenceDpo + "fsdp_reduce_dtype=bfloat16");
+  const Plan plan = plan_of(kReferenceDpo + "fsdp_reshard=pass fsdp_reduce_dtype=bfloat16");
   expect_bytes(plan, "gathered blocks", 6 * 128'778'240.0);
 }
 
@@ -241,7 +244,8 @@ TEST(Memory, FrozenMatricesInFewBits) {
 // bits.
 TEST(Memory, ShardsOfFrozenMatricesInFewBits) {
   const std::string line =
-      "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora trainer=FSDPTrainer batch_size=64 --gpus 4 ";
+      "model=pythia28 model.fsdp_policy_mp=bfloat16 adapter=lora trainer=FSDPTrainer fsdp_reshard=pass "
+      "batch_size=64 --gpus 4 ";
   const std::string small = line + "adapter.base_dtype=int8 ";
   const Plan plain = plan_of(line), shards = plan_of(small), replicas = plan_of(small + "mesh.replica=4");
   constexpr double kSmall = 32.0 * 12 * 2560 * 2560, kRows = 32.0 * (3 + 1 + 4 + 1) * 2560;
@@ -335,12 +339,13 @@ TEST(Memory, PeaksOfMeasuredRunsOnACpu) {
   };
   expect_near(gib("batch_size=2"), 3.060);
   expect_near(gib("batch_size=4"), 4.103);
-  expect_near(gib("batch_size=4 trainer=FSDPTrainer mesh.shard=2"), 2.750);
-  expect_near(gib("batch_size=8 trainer=FSDPTrainer mesh.shard=2"), 3.833);
+  expect_near(gib("batch_size=4 trainer=FSDPTrainer fsdp_reshard=pass mesh.shard=2"), 2.750);
+  expect_near(gib("batch_size=8 trainer=FSDPTrainer fsdp_reshard=pass mesh.shard=2"), 3.833);
   expect_near(gib("batch_size=2 trainer=TensorParallelTrainer mesh.tensor=2"), 1.789);
-  expect_near(gib("batch_size=8 trainer=FSDPTrainer mesh.shard=2 activation_checkpointing=true "
-                  "model.fsdp_policy_mp=bfloat16"),
-              2.265);
+  expect_near(
+      gib("batch_size=8 trainer=FSDPTrainer fsdp_reshard=pass mesh.shard=2 activation_checkpointing=true "
+          "model.fsdp_policy_mp=bfloat16"),
+      2.265);
 }
 
 TEST(Memory, OfAProcessorHoldsTheCopyOfACheckpoint) {

@@ -141,7 +141,7 @@ TEST(Banner, IsFiveLines) {
   EXPECT_EQ(lines[1], "data    hh: 160,800 pairs of about 210 tokens");
   EXPECT_EQ(lines[2],
             "how     5,025 updates of 32 pairs, FSDPTrainer (4 shards), 4 x a100-80gb, bfloat16 over float32 "
-            "weights, RMSprop");
+            "weights, RMSprop, fsdp_reshard=never");
   EXPECT_TRUE(lines[3].starts_with("needs   ")) << lines[3];
   EXPECT_NE(lines[3].find(" per GPU, about "), std::string::npos) << lines[3];
   EXPECT_NE(lines[3].find(" evaluations of 256 pairs, "), std::string::npos) << lines[3];

@@ -183,7 +183,8 @@ TEST(MeshOfAPlan, ContradictionsAreRefused) {
 }
 
 TEST(TokensPerGpu, ReportsTheThresholdOfTheLink) {
-  const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 ";
+  const std::string line =
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass model.fsdp_policy_mp=bfloat16 ";
   expect_finding(line + "batch_size=512 --gpus 8 --device h100", "tokens-per-gpu", Verdict::ok,
                  "tokens would hide the communication and");
   expect_finding(line + "batch_size=64 --gpus 8 --device h100", "tokens-per-gpu", Verdict::hint,

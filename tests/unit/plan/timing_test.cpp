@@ -126,24 +126,28 @@ TEST(Timing, MatricesInFewBitsAreExpandedInEveryPass) {
 TEST(Timing, ShardedCommunication) {
   // Per microbatch: gather 2cP forward, 2cP backward, reduce 4cP (float32), c = 3/4, at 100 GB/s.
   const double parameters = 2'775'208'960;
-  const Plan sft =
-      timed("model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 4");
+  const Plan sft = timed(
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=8 model.fsdp_policy_mp=bfloat16 "
+      "--gpus 4");
   EXPECT_NEAR(sft.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
   // A live reference gathers its own 2cP.
   const Plan dpo = timed(
-      "model=pythia28 loss=dpo loss.beta=0.1 reference=live trainer=FSDPTrainer batch_size=8 "
+      "model=pythia28 loss=dpo loss.beta=0.1 reference=live trainer=FSDPTrainer fsdp_reshard=pass "
+      "batch_size=8 "
       "model.fsdp_policy_mp=bfloat16 --gpus 4");
   EXPECT_NEAR(dpo.timing.microbatch.communication, 10 * 0.75 * parameters / 100e9, 1e-9);
   // Across two machines, the network adapters of two GPUs are the bottleneck.
   const Plan nodes = timed(
-      "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 --gpus 2 --nodes 2");
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=8 model.fsdp_policy_mp=bfloat16 "
+      "--gpus 2 --nodes 2");
   EXPECT_NEAR(nodes.timing.microbatch.communication, 8 * 0.75 * parameters / (2 * 10e9), 1e-9);
 }
 
 // Frozen matrices are gathered in 4 bits, forward and backward. Only gradients of the adapter are reduced.
 TEST(Timing, ShardsOfFrozenMatricesInFewBits) {
   const std::string line =
-      "model=pythia28 trainer=FSDPTrainer batch_size=8 model.fsdp_policy_mp=bfloat16 adapter=lora --gpus 4 ";
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=8 model.fsdp_policy_mp=bfloat16 "
+      "adapter=lora --gpus 4 ";
   const Plan plain = timed(line), nf4 = timed(line + "adapter.base_dtype=nf4");
   constexpr double kSmall = 32.0 * 12 * 2560 * 2560;
   EXPECT_NEAR(plain.timing.microbatch.communication - nf4.timing.microbatch.communication,
@@ -170,7 +174,8 @@ TEST(Timing, ShardsOfTensorParallelGroups) {
   // tensor rank has half. 4 of them gather and scatter 8 bytes each.
   const double whole = 32 * 6 * 2560 + 2 * 2560, parameters = (2'775'208'960 - whole) / 2 + whole;
   const Plan plan = timed(
-      "model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 mesh.tensor=2 --gpus "
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=32 model.fsdp_policy_mp=bfloat16 "
+      "mesh.tensor=2 --gpus "
       "8");
   EXPECT_EQ(plan.examples_per_gpu, 8);
   const double tensor = (16.0 * 32 * 1200 + 4 * (1200 + 400)) * 2560 * 0.5 / 100e9;
@@ -179,7 +184,8 @@ TEST(Timing, ShardsOfTensorParallelGroups) {
 
 TEST(Timing, ReplicasExchangeTheirSharesOnce) {
   const double parameters = 2'775'208'960;
-  const std::string line = "model=pythia28 trainer=FSDPTrainer model.fsdp_policy_mp=bfloat16 ";
+  const std::string line =
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass model.fsdp_policy_mp=bfloat16 ";
   const Plan plan =
       timed(line + "batch_size=64 gradient_accumulation_steps=2 mesh.replica=2 --gpus 4 --nodes 2");
   // Shards stay within a machine. A quarter of the gradients in float32 crosses the network twice, halved.
@@ -194,7 +200,8 @@ TEST(Timing, ReplicasExchangeTheirSharesOnce) {
 TEST(Timing, WholeGradientsAreExchangedOnce) {
   const double parameters = 2'775'208'960;
   const Plan plan = timed(
-      "model=pythia28 trainer=FSDPTrainer batch_size=32 gradient_accumulation_steps=4 --gpus 4 "
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=32 gradient_accumulation_steps=4 "
+      "--gpus 4 "
       "model.fsdp_policy_mp=bfloat16 fsdp_accumulate=whole");
   EXPECT_NEAR(plan.timing.microbatch.communication, 4 * 0.75 * parameters / 100e9, 1e-9);
   EXPECT_NEAR(plan.timing.gradient_reduction, 4 * 0.75 * parameters / 100e9, 1e-9);
@@ -217,8 +224,9 @@ TEST(Timing, RanksOfAProcessorShareIt) {
 
 TEST(Timing, TokensThatHideCommunication) {
   // The cost model's own figures for 600 TFLOP/s and 8 GPUs: NVLink, 400 Gb/s network, PCIe.
-  Inputs in =
-      inputs_of("model=pythia28 trainer=FSDPTrainer batch_size=32 model.fsdp_policy_mp=bfloat16 --gpus 8");
+  Inputs in = inputs_of(
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass batch_size=32 model.fsdp_policy_mp=bfloat16 "
+      "--gpus 8");
   in.machine.device = round_device();
   in.machine.device.bf16_flops = 600e12 / 0.35;
   const auto threshold = [&in](double link) {
@@ -236,7 +244,8 @@ TEST(Timing, TokensThatHideCommunication) {
 // Returns the tokens per second of a sharded run relative to those of as many independent GPUs.
 double efficiency(int gpus, int tokens_per_gpu) {
   const int examples = tokens_per_gpu / 150;
-  const std::string line = "model=pythia28 trainer=FSDPTrainer optimizer=SGD model.fsdp_policy_mp=bfloat16 ";
+  const std::string line =
+      "model=pythia28 trainer=FSDPTrainer fsdp_reshard=pass optimizer=SGD model.fsdp_policy_mp=bfloat16 ";
   const auto speed = [&](int n) {
     Inputs in =
         inputs_of(line + "batch_size=" + std::to_string(examples * n) + " --gpus " + std::to_string(n));

@@ -84,6 +84,48 @@ TEST(ShardedStore, PrefetchesTheNextBlockBeforeThisOneIsUsed) {
   store.release(2);
 }
 
+// Returns the gathers of two passes, of one after end_update(), and of one more.
+std::vector<int> gathers_of(config::Reshard reshard) {
+  MadeModel made = make_model("llama");
+  Mesh mesh;
+  const auto group = std::make_shared<CountingGroup>();
+  mesh.shard = group;
+  ShardedStore store(made.model.table, made.weights, mesh, reshard);
+  std::vector<int> counts;
+  const auto run_pass = [&] {
+    const int before = group->gathers;
+    for (std::size_t i = 0; i < store.blocks(); ++i)
+      model::Lease(store, i, i + 1 < store.blocks() ? std::optional(i + 1) : std::nullopt);
+    store.end_pass();
+    counts.push_back(group->gathers - before);
+  };
+  run_pass();
+  run_pass();
+  store.end_update();
+  run_pass();
+  EXPECT_EQ(store.most_fetched(), reshard == config::Reshard::pass ? 2 : store.blocks());
+  return counts;
+}
+
+TEST(ShardedStore, KeepsBlocksUntilAnUpdateOrForEver) {
+  EXPECT_EQ(gathers_of(config::Reshard::pass), (std::vector<int>{5, 5, 5}));
+  EXPECT_EQ(gathers_of(config::Reshard::update), (std::vector<int>{5, 0, 5}));
+  EXPECT_EQ(gathers_of(config::Reshard::never), (std::vector<int>{5, 0, 0}));
+}
+
+TEST(ShardedStore, AnUpdateIsSeenByTheNextPass) {
+  MadeModel made = make_model("llama");
+  Mesh mesh;
+  mesh.shard = std::make_shared<CountingGroup>();
+  ShardedStore store(made.model.table, made.weights, mesh, config::Reshard::update);
+  const auto first = [&] { return (*model::Lease(store, 0, std::nullopt)).flat[0].item<float>(); };
+  const float before = first();
+  made.weights.blocks[0].flat.add_(1);
+  EXPECT_EQ(first(), before);
+  store.end_update();
+  EXPECT_EQ(first(), before + 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ShardedStoreTest,
                          testing::Combine(testing::Values("gpt2", "llama", "mixtral"),
                                           testing::Values(0, 2, 3)));
