@@ -30,9 +30,11 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using Backend = c10::intrusive_ptr<c10d::ProcessGroupNCCL>;
 
 // The timeout ends operations that all ranks have begun and that hang (see nccl_timeout). Use barrier() to
-// wait for a rank that reads, downloads or tokenizes for an hour.
+// wait for a rank that reads, downloads or tokenizes for an hour. The streams have a high priority: a
+// collective that is ready takes the next free multiprocessors, instead of waiting until a kernel that
+// computes leaves some.
 Backend make_backend(const Store& store, int rank, int size, std::chrono::milliseconds timeout) {
-  const auto options = c10d::ProcessGroupNCCL::Options::create();
+  const auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
   options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
 }

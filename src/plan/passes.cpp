@@ -35,10 +35,6 @@ double attention_flops(const Workload& w, const Block& block) {
 // measurements on H200s (89 % efficiency over 2 GPUs at 8k tokens each, 93 % over 4 at 16k) give this share.
 constexpr double kInterference = 0.8;
 
-double overlapped(double compute, double communication) {
-  return std::max(compute, communication) + kInterference * std::min(compute, communication);
-}
-
 // Constants for the time of a block's forward pass on a GPU. Matmuls reach a steady share of the peak,
 // attention a part of that. The operations between them (norms, activations, rotary embedding, additions,
 // short attention) are bound by memory: bytes per token and hidden element, in 16 bits. Launches take some
@@ -244,6 +240,10 @@ MicrobatchTime forward_pass(const Workload& w, std::int64_t weight_bytes, double
 
 }  // namespace
 
+double overlapped(double compute, double communication) {
+  return std::max(compute, communication) + kInterference * std::min(compute, communication);
+}
+
 double flops_per_second(const Workload& w) { return w.machine.device.training_flops(w.bytes.in_16_bits()); }
 
 double forward_flops(const Workload& w, const Block& block) {
@@ -268,11 +268,14 @@ double bytes_to_gather(const Workload& w, const Block& block, double each) {
   return w.in.run.adapter.base_dtype ? block_bytes(w, block) : each * parameters_of_tensor_rank(w, block);
 }
 
-MicrobatchTime training_pass(const Workload& w) {
+MicrobatchTime backward_pass(const Workload& w) {
   const std::int64_t reduced = w.storage.accumulates_unsharded ? 0 : w.bytes.reduction;
-  const GatheringPasses gathering = gathering_passes(w);
-  return forward_pass(w, w.bytes.weights, gathering.forward) +
-         pass(w, Way::backward, {to_double(w.bytes.weights), gathering.backward}, to_double(reduced));
+  return pass(w, Way::backward, {to_double(w.bytes.weights), gathering_passes(w).backward},
+              to_double(reduced));
+}
+
+MicrobatchTime training_pass(const Workload& w) {
+  return forward_pass(w, w.bytes.weights, gathering_passes(w).forward) + backward_pass(w);
 }
 
 // An offloaded reference is copied from the host while it computes; nothing hides its first block.

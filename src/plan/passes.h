@@ -29,9 +29,13 @@ struct MicrobatchTime {
 // the reference; and extra scoring without gradients. KTO scores every prompt with the responses of another
 // example, and losses that compare examples score the whole batch before its gradients.
 MicrobatchTime training_pass(const Workload& w);
-MicrobatchTime policy_pass(const Workload& w);  // forward only
+MicrobatchTime backward_pass(const Workload& w);  // a part of the training pass
+MicrobatchTime policy_pass(const Workload& w);    // forward only
 MicrobatchTime reference_pass(const Workload& w);
 MicrobatchTime scoring_pass(const Workload& w);
+
+// Returns the seconds of computing and communicating at the same time.
+double overlapped(double compute, double communication);
 
 // Returns the FLOP/s that training reaches.
 double flops_per_second(const Workload& w);

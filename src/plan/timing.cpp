@@ -37,16 +37,22 @@ double optimizer_seconds(const Workload& w) {
                                      : seconds;
 }
 
-// Returns the seconds in which gradients are reduced once per update, after its last microbatch: over shards
-// if they were accumulated unsharded, and each rank's part over replicas.
+// Returns the seconds by which an update is longer because gradients are reduced once, block by block during
+// the last backward pass: over shards if they were accumulated unsharded, and each rank's part over replicas.
+// Nothing hides the reduction of the block that is complete last.
 double gradient_reduction_seconds(const Workload& w) {
-  const double bytes = to_double(w.bytes.gradients);
-  double seconds = 0;
-  if (w.storage.accumulates_unsharded)
-    for (const Block& block : w.in.trained().blocks)
-      seconds += ring_share(w.mesh.shard) * parameters_of_tensor_rank(w, block) * bytes / shard_bus(w);
-  return seconds + 2 * ring_share(w.mesh.replica) * resident_parameters(w, w.in.trained()) * bytes /
-                       w.machine.bus(w.mesh.ranks(), w.mesh.shard * w.mesh.tensor);
+  const double bytes = to_double(w.bytes.gradients), shards = to_double(w.mesh.shard);
+  const double over_shards =
+      w.storage.accumulates_unsharded ? ring_share(w.mesh.shard) * bytes / shard_bus(w) : 0;
+  const double over_replicas = 2 * ring_share(w.mesh.replica) * bytes / shards /
+                               w.machine.bus(w.mesh.ranks(), w.mesh.shard * w.mesh.tensor);
+  const auto seconds = [&](const Block& block) {
+    return parameters_of_tensor_rank(w, block) * (over_shards + over_replicas);
+  };
+  double all = 0;
+  for (const Block& block : w.in.trained().blocks) all += seconds(block);
+  const double compute = backward_pass(w).compute;
+  return overlapped(compute, all) - compute + seconds(w.in.trained().blocks.front());
 }
 
 TokenThreshold token_threshold(const Workload& w) {

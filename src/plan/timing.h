@@ -23,7 +23,7 @@ struct Sampled {
 struct Timing {
   MicrobatchTime microbatch;      // of a rank with the mean work, but `elapsed` is that of the slowest rank
   double slowest_rank = 1;        // its work over the mean
-  double gradient_reduction = 0;  // seconds per update, after the last backward pass
+  double gradient_reduction = 0;  // seconds per update that the last backward pass does not hide
   double optimizer = 0;           // seconds per update
   double update = 0;              // seconds of a whole update, with all its microbatches
   double least_matmuls = 0;       // seconds of its matmuls at the device's peak

@@ -69,7 +69,7 @@ class TrainingLoop {
       if (is_at_end()) break;
       train_on(next_batch());
       if (writer_.check()) log_.after_saving();  // reports a full disk now, not hours later
-      if (train::any_rank_asked_to_stop(mesh())) return stop();
+      if (asked_to_stop()) return stop();
       if (is_save_due() && !is_evaluation_due()) save();
     }
     save();
@@ -85,6 +85,10 @@ class TrainingLoop {
   }
 
   const shard::Mesh& mesh() const { return run_.state.mesh; }
+
+  // With several ranks, the requests were summed before the optimizer's step, so that the host need not wait
+  // for it.
+  bool asked_to_stop() { return stop_requests_ ? stop_requests_->get().front() > 0 : stop_requested(); }
 
   bool is_at_end() const { return run_.run_state.updates == std::ssize(run_.training); }
 
@@ -198,6 +202,7 @@ class TrainingLoop {
     const train::UpdateResult result =
         train::update(run_.state, batch, [&](const train::UpdateResult& computed) {
           if (is_first) check_first_update(computed, batch);
+          if (mesh().all->size() > 1) stop_requests_.emplace(train::stop_requests(mesh()));
         });
     ++run_.run_state.updates;
     run_.run_state.examples += static_cast<std::int64_t>(batch.examples.size());
@@ -206,7 +211,7 @@ class TrainingLoop {
     // A GPU may still be updating weights while this update is logged and the next batch is packed. The
     // remaining time then counts toward the next update. If something else waits for the GPU first, it counts
     // toward this one.
-    if (mesh().all->size() > 1 || is_evaluation_due() || is_save_due()) wait_for_gpu();
+    if (is_evaluation_due() || is_save_due()) wait_for_gpu();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     Metrics metrics = metrics_of(result.records, run_.state.loss, "train");
     add_speed(metrics, static_cast<double>(batch.examples.size()), static_cast<double>(result.tokens),
@@ -321,8 +326,9 @@ class TrainingLoop {
   const RankPart part_;
   CheckpointWriter writer_;
   RunLog log_;
-  std::int64_t saved_;    // examples at the last checkpoint, -1 if none
-  std::int64_t sampled_;  // examples at the last samples, -1 if none
+  std::optional<shard::PendingSums> stop_requests_;  // as of the last update; of several ranks
+  std::int64_t saved_;                               // examples at the last checkpoint, -1 if none
+  std::int64_t sampled_;                             // examples at the last samples, -1 if none
 };
 
 }  // namespace

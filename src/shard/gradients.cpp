@@ -1,56 +1,150 @@
 #include "shard/gradients.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 namespace dpo::shard {
 namespace {
 
-void sum_over_replicas(model::Weights& sums, comm::Group& replicas) {
-  std::vector<comm::Work> all;
-  for (model::BlockWeights& block : sums.blocks) all.push_back(replicas.all_reduce(block.flat));
-  for (comm::Work& work : all) work.wait();
+// Counts the blocks that a pass completes, from the last to the first. A head that shares the embedding's
+// matrix also completes the embedding's block, too early: its own gradients are still to come, so that call
+// does not count.
+class CompleteBlocks {
+ public:
+  explicit CompleteBlocks(std::size_t blocks) : incomplete_(blocks) {}
+
+  bool add(std::size_t block) {
+    if (block + 1 != incomplete_) return false;
+    --incomplete_;
+    return true;
+  }
+
+ private:
+  std::size_t incomplete_;
+};
+
+// Makes the next gradient of each operand replace its values.
+void overwrite_next(model::BlockWeights& block) {
+  for (model::NamedTensor& gradient : block.operands) {
+    if (!gradient.overwrite) gradient.overwrite = std::make_shared<bool>();
+    *gradient.overwrite = true;
+  }
 }
 
-// Gradients without shards.
-class UnshardedGradients : public Gradients {
- public:
-  UnshardedGradients(model::Weights& sums, const Mesh& mesh) : sums_(sums), replicas_(mesh.replica) {}
+// Zeroes gradients that no pass has computed.
+void zero_missing(model::BlockWeights& block) {
+  for (model::NamedTensor& gradient : block.operands)
+    if (std::exchange(*gradient.overwrite, false)) gradient.tensor.zero_();
+}
 
-  model::BlockWeights& gradients(std::size_t block) override { return sums_.blocks[block]; }
-  void complete(std::size_t) override {}
-  void finish() override { sum_over_replicas(sums_, *replicas_); }
+// Sums each block over replicas, once per update.
+class ReplicaSums {
+ public:
+  ReplicaSums(model::Weights& sums, const Mesh& mesh) : sums_(sums), replicas_(mesh.replica) {}
+
+  void begin() { started_.assign(sums_.blocks.size(), false); }
+
+  void start(std::size_t block) {
+    if (replicas_->size() == 1 || started_[block]) return;
+    started_[block] = true;
+    works_.push_back(replicas_->all_reduce(sums_.blocks[block].flat));
+  }
+
+  void finish() {
+    for (std::size_t i = 0; i < sums_.blocks.size(); ++i) start(i);
+    for (comm::Work& work : works_) work.wait();
+    works_.clear();
+  }
 
  private:
   model::Weights& sums_;
   std::shared_ptr<comm::Group> replicas_;
+  std::vector<bool> started_;
+  std::vector<comm::Work> works_;
 };
 
-// Whole gradients of a block, kept while a pass adds to them and until every rank has its shard of the sum.
+// Gradients without shards.
+class UnshardedGradients : public Gradients {
+ public:
+  UnshardedGradients(model::Weights& sums, const Mesh& mesh) : sums_(sums), replicas_(sums, mesh) {
+    UnshardedGradients::begin();
+  }
+
+  model::BlockWeights& gradients(std::size_t block) override { return sums_.blocks[block]; }
+
+  void begin() override {
+    for (model::BlockWeights& block : sums_.blocks) overwrite_next(block);
+    replicas_.begin();
+    last_pass_.reset();
+  }
+
+  void begin_last_pass() override { last_pass_.emplace(sums_.blocks.size()); }
+
+  void complete(std::size_t block) override {
+    if (!last_pass_ || !last_pass_->add(block)) return;
+    zero_missing(sums_.blocks[block]);
+    replicas_.start(block);
+  }
+
+  void finish() override {
+    for (model::BlockWeights& block : sums_.blocks) zero_missing(block);
+    replicas_.finish();
+  }
+
+ private:
+  model::Weights& sums_;
+  ReplicaSums replicas_;
+  std::optional<CompleteBlocks> last_pass_;
+};
+
+// Whole gradients of a block, kept while passes add to them and until every rank has its shard of the sum.
+// The first gradient of each tensor is written, not added, so the memory is not zeroed first.
 class WholeBlock {
  public:
   WholeBlock(const model::Block& block, const Mesh& mesh, at::TensorOptions options)
       : group_(*mesh.shard),
         shard_size_(model::local_block(block, mesh.layout()).shard_size),
         weights_(
-            model::block_views(at::zeros({shard_size_ * group_.size()}, options), block, mesh.layout())) {}
+            model::block_views(at::empty({shard_size_ * group_.size()}, options), block, mesh.layout())) {
+    zero_padding();
+    overwrite_next(weights_);
+  }
 
   model::BlockWeights& weights() { return weights_; }
 
-  void reduce() { reduction_ = group_.reduce_scatter(shard(), weights_.flat); }
+  void reduce() {
+    zero_missing(weights_);
+    reduction_ = group_.reduce_scatter(shard(), weights_.flat);
+  }
 
-  void add_to(at::Tensor& sum) {
+  // Adds this rank's shard to `sum`, or replaces its values.
+  void add_to(at::Tensor& sum, bool overwrite) {
     const at::NoGradGuard no_grad;
     reduction_.wait();
-    sum.add_(shard());
+    overwrite ? sum.copy_(shard()) : sum.add_(shard());
   }
 
  private:
   at::Tensor shard() const { return weights_.flat.narrow(0, group_.rank() * shard_size_, shard_size_); }
+
+  void zero_padding() {
+    std::int64_t end = 0;
+    const auto zero_until = [&](std::int64_t begin) {
+      if (begin > end) weights_.flat.narrow(0, end, begin - end).zero_();
+    };
+    for (const model::NamedTensor& named : weights_.tensors) {
+      const std::int64_t begin = named.tensor.storage_offset();
+      zero_until(begin);
+      end = std::max(end, begin + named.tensor.numel());
+    }
+    zero_until(weights_.flat.numel());
+  }
 
   comm::Group& group_;
   std::int64_t shard_size_;
@@ -58,80 +152,86 @@ class WholeBlock {
   comm::Work reduction_;
 };
 
-// Reduce-scatters a block as soon as it is complete, while the pass continues with the next one. One
-// reduction runs at a time.
-class ReducedByPass : public Gradients {
+// Reduce-scatters a block as soon as it is complete, in every pass or, if passes are accumulated, in the last
+// one, while the pass continues with the next block. One reduction runs at a time.
+class ShardedGradients : public Gradients {
  public:
-  ReducedByPass(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh, at::ScalarType dtype)
-      : table_(table), sums_(sums), mesh_(mesh), dtype_(dtype), open_(table.blocks.size()) {}
+  ShardedGradients(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh,
+                   at::ScalarType dtype, bool accumulates)
+      : table_(table),
+        sums_(sums),
+        mesh_(mesh),
+        dtype_(dtype),
+        accumulates_(accumulates),
+        replicas_(sums, mesh),
+        open_(table.blocks.size()) {
+    ShardedGradients::begin();
+  }
 
   model::BlockWeights& gradients(std::size_t block) override {
-    if (!open_[block] || reducing_ == block) {
-      wait_for_reduction();
-      open_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(dtype_));
-    }
+    const bool is_reducing = reducing_ && reducing_->block == block;
+    if (open_[block] && !is_reducing) return open_[block]->weights();
+    if (!accumulates_) wait_for_reduction();
+    open_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(dtype_));
     return open_[block]->weights();
   }
-  bool is_ready() const override { return false; }
+  bool is_ready() const override { return accumulates_; }
+
+  void begin() override {
+    is_new_.assign(sums_.blocks.size(), true);
+    replicas_.begin();
+    last_pass_.reset();
+  }
+
+  void begin_last_pass() override { last_pass_.emplace(sums_.blocks.size()); }
 
   void complete(std::size_t block) override {
+    const bool is_last = last_pass_ && last_pass_->add(block);
+    if (!accumulates_ || is_last) reduce(block, is_last);
+  }
+
+  void finish() override {
+    wait_for_reduction();
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      if (!is_new_[i]) continue;
+      gradients(i);  // a rank that computed nothing contributes zeros
+      reduce(i, /*is_last=*/true);
+      wait_for_reduction();
+    }
+    replicas_.finish();
+  }
+
+ private:
+  struct Reduction {
+    std::size_t block = 0;
+    bool is_last = false;  // of this block in the update
+  };
+
+  void reduce(std::size_t block, bool is_last) {
     wait_for_reduction();
     open_[block]->reduce();
-    reducing_ = block;
+    reducing_ = Reduction{block, is_last};
   }
 
-  void finish() override {
-    wait_for_reduction();
-    sum_over_replicas(sums_, *mesh_.replica);
-  }
-
- private:
   void wait_for_reduction() {
     if (!reducing_) return;
-    open_[*reducing_]->add_to(sums_.blocks[*reducing_].flat);
-    open_[*reducing_].reset();
-    reducing_.reset();
+    const auto [block, is_last] = *std::exchange(reducing_, std::nullopt);
+    open_[block]->add_to(sums_.blocks[block].flat, /*overwrite=*/is_new_[block]);
+    is_new_[block] = false;
+    open_[block].reset();
+    if (is_last) replicas_.start(block);
   }
 
   const model::TensorTable table_;
   model::Weights& sums_;
   const Mesh mesh_;
   at::ScalarType dtype_;
+  bool accumulates_;
+  ReplicaSums replicas_;
   std::vector<std::optional<WholeBlock>> open_;
-  std::optional<std::size_t> reducing_;
-};
-
-// Accumulates the gradients of all passes of a rank. finish() reduce-scatters them.
-class ReducedByUpdate : public Gradients {
- public:
-  ReducedByUpdate(const model::TensorTable& table, model::Weights& sums, const Mesh& mesh,
-                  at::ScalarType dtype)
-      : table_(table), sums_(sums), mesh_(mesh), dtype_(dtype), buffers_(table.blocks.size()) {}
-
-  model::BlockWeights& gradients(std::size_t block) override {
-    if (!buffers_[block])
-      buffers_[block].emplace(table_.blocks[block], mesh_, sums_.blocks[block].flat.options().dtype(dtype_));
-    return buffers_[block]->weights();
-  }
-
-  void complete(std::size_t) override {}
-
-  void finish() override {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      gradients(i);  // a rank that computed nothing contributes zeros
-      buffers_[i]->reduce();
-      buffers_[i]->add_to(sums_.blocks[i].flat);
-      buffers_[i].reset();
-    }
-    sum_over_replicas(sums_, *mesh_.replica);
-  }
-
- private:
-  const model::TensorTable table_;
-  model::Weights& sums_;
-  const Mesh mesh_;
-  at::ScalarType dtype_;
-  std::vector<std::optional<WholeBlock>> buffers_;
+  std::vector<bool> is_new_;  // blocks whose sums are still those of the last update
+  std::optional<Reduction> reducing_;
+  std::optional<CompleteBlocks> last_pass_;
 };
 
 class FreedByBlock : public model::GradientStore {
@@ -143,20 +243,17 @@ class FreedByBlock : public model::GradientStore {
         dtype_(dtype),
         on_block_(std::move(on_block)),
         blocks_(table.blocks.size()),
-        incomplete_(table.blocks.size()) {}
+        complete_(table.blocks.size()) {}
 
   model::BlockWeights& gradients(std::size_t block) override {
     if (!blocks_[block]) blocks_[block] = new_block(block);
     return *blocks_[block];
   }
 
-  // Blocks complete from the last to the first. A head that shares the embedding's matrix also completes the
-  // embedding's block, too early: its own gradients are still to come, so that call is ignored.
   void complete(std::size_t block) override {
-    if (block + 1 != incomplete_) return;
+    if (!complete_.add(block)) return;
     on_block_(block, gradients(block));
     blocks_[block].reset();
-    --incomplete_;
   }
 
  private:
@@ -165,7 +262,7 @@ class FreedByBlock : public model::GradientStore {
     const at::Tensor flat = at::zeros({model::local_block(tensors, {}).shard_size},
                                       weights_.blocks[block].flat.options().dtype(dtype_));
     model::BlockWeights made = model::block_views(flat, tensors, {});
-    for (model::NamedTensor& gradient : made.operands) gradient.overwrite = std::make_shared<bool>(true);
+    overwrite_next(made);
     return made;
   }
 
@@ -174,7 +271,7 @@ class FreedByBlock : public model::GradientStore {
   at::ScalarType dtype_;
   OnBlock on_block_;
   std::vector<std::optional<model::BlockWeights>> blocks_;
-  std::size_t incomplete_;
+  CompleteBlocks complete_;
 };
 
 }  // namespace
@@ -188,8 +285,8 @@ std::unique_ptr<model::GradientStore> make_freed_gradients(const model::TensorTa
 std::unique_ptr<Gradients> make_gradients(const model::TensorTable& table, model::Weights& sums,
                                           const Mesh& mesh, const GradientOptions& options) {
   if (mesh.shard->size() == 1) return std::make_unique<UnshardedGradients>(sums, mesh);
-  if (options.accumulate_whole) return std::make_unique<ReducedByUpdate>(table, sums, mesh, at::kFloat);
-  return std::make_unique<ReducedByPass>(table, sums, mesh, options.reduce_dtype);
+  const at::ScalarType dtype = options.accumulate_whole ? at::kFloat : options.reduce_dtype;
+  return std::make_unique<ShardedGradients>(table, sums, mesh, dtype, options.accumulate_whole);
 }
 
 }  // namespace dpo::shard

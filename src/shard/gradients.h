@@ -11,7 +11,12 @@ namespace dpo::shard {
 // Gradients summed over the ranks of a mesh. Each rank ends up with the sums for its own part of the model.
 class Gradients : public model::GradientStore {
  public:
-  // Must be called after the last pass of an update. Waits for pending reductions and sums over replicas.
+  // Must be called before the first pass of an update: gradients that are added next replace the old ones.
+  virtual void begin() = 0;
+  // May be called before the last pass of an update. Then the sums of a block start as soon as that pass has
+  // completed it; otherwise they start in finish().
+  virtual void begin_last_pass() = 0;
+  // Must be called after the last pass of an update. Waits for all sums.
   virtual void finish() = 0;
 };
 

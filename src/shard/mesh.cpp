@@ -1,8 +1,13 @@
 #include "shard/mesh.h"
 
+#include <utility>
+
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "comm/counted.h"
+#include "ops/upload.h"
 
 namespace dpo::shard {
 
@@ -43,12 +48,30 @@ Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Dev
   return mesh;
 }
 
-void sum_over(comm::Group& group, std::vector<double>& numbers, at::Device device) {
+PendingSums::PendingSums(comm::Group& group, std::vector<double> numbers, at::Device device)
+    : numbers_(std::move(numbers)) {
   if (group.size() == 1) return;
-  const at::Tensor values = at::tensor(numbers, at::kDouble).to(device);
-  group.all_reduce(values).wait();
-  const at::Tensor host = values.cpu();
-  numbers.assign(host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel());
+  const at::Tensor values = ops::upload(at::tensor(numbers_, at::kDouble), device);
+  work_ = group.all_reduce(values);
+  host_ = values;
+  if (device.is_cpu()) return;
+  work_.wait();
+  host_ = at::empty(values.sizes(), values.options().device(at::kCPU).pinned_memory(true));
+  host_.copy_(values, /*non_blocking=*/true);
+  copied_ = std::make_shared<c10::Event>(device.type());
+  copied_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
+std::vector<double> PendingSums::get() {
+  if (!host_.defined()) return std::move(numbers_);
+  work_.wait();
+  if (copied_) copied_->synchronize();
+  const double* const sums = host_.const_data_ptr<double>();
+  return {sums, sums + host_.numel()};
+}
+
+void sum_over(comm::Group& group, std::vector<double>& numbers, at::Device device) {
+  numbers = PendingSums(group, std::move(numbers), device).get();
 }
 
 double max_over(comm::Group& group, double number, at::Device device) {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include <c10/core/Event.h>
+
 #include "comm/world.h"
 #include "config/mesh.h"
 #include "model/spec/layout.h"
@@ -26,6 +28,21 @@ struct Mesh {
 
 // Splits the world into the groups of a mesh. A collective call.
 Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Device device);
+
+// Sums over a group that are computed while the host goes on.
+class PendingSums {
+ public:
+  // A collective call. Every rank must pass the same number of values.
+  PendingSums(comm::Group& group, std::vector<double> numbers, at::Device device);
+  // Waits for the sums, but not for later work of a GPU.
+  std::vector<double> get();
+
+ private:
+  std::vector<double> numbers_;  // of this rank, in a group of one
+  at::Tensor host_;
+  comm::Work work_;                     // on a CPU
+  std::shared_ptr<c10::Event> copied_;  // on a GPU
+};
 
 // Compute sums or a maximum over a group. Every rank must pass the same number of values.
 void sum_over(comm::Group& group, std::vector<double>& numbers, at::Device device);

@@ -55,9 +55,12 @@ class StoppedEarly : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// True if a signal asked any rank to stop. This is a collective call, so that all ranks agree.
-inline bool any_rank_asked_to_stop(const shard::Mesh& mesh) {
-  return shard::max_over(*mesh.all, stop_requested() ? 1 : 0, mesh.device) > 0;
+// Starts to count the ranks that a signal has asked to stop. A collective call.
+inline shard::PendingSums stop_requests(const shard::Mesh& mesh) {
+  return {*mesh.all, {stop_requested() ? 1.0 : 0.0}, mesh.device};
 }
+
+// True if a signal asked any rank to stop. This is a collective call, so that all ranks agree.
+inline bool any_rank_asked_to_stop(const shard::Mesh& mesh) { return stop_requests(mesh).get().front() > 0; }
 
 }  // namespace dpo::train

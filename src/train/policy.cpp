@@ -70,7 +70,6 @@ Policy::Policy(model::Model model, model::Weights weights, const config::Storage
         shard::zeros_like(model.trained, stored_, gradient_dtype_, mesh.layout()));
     reduction_ = shard::make_gradients(computed_.model().trained, *gradients_, mesh_,
                                        {scalar_type_of(storage.reduced), storage.accumulates_unsharded});
-    for_each_gradient([](model::NamedTensor& gradient) { gradient.overwrite = std::make_shared<bool>(); });
   }
   const at::NoGradGuard no_grad;
   if (const model::Weights* copied = copy())
@@ -78,22 +77,7 @@ Policy::Policy(model::Model model, model::Weights weights, const config::Storage
       copied->blocks[i].flat.copy_(stored_.blocks[i].flat);
 }
 
-void Policy::for_each_gradient(const std::function<void(model::NamedTensor&)>& action) {
-  for (model::BlockWeights& block : gradients_->blocks)
-    for (model::NamedTensor& gradient : block.operands) action(gradient);
-}
-
-// Gradients of a sharded block are reduced into a buffer and then added here, so this buffer starts at zero.
-void Policy::clear_gradients() {
-  for (model::BlockWeights& block : gradients_->blocks)
-    if (block.operands.empty()) block.flat.zero_();
-  for_each_gradient([](model::NamedTensor& gradient) { *gradient.overwrite = true; });
-}
-
 double Policy::finish_gradients() {
-  for_each_gradient([](model::NamedTensor& gradient) {  // zeroes gradients that no pass has computed
-    if (std::exchange(*gradient.overwrite, false)) gradient.tensor.zero_();
-  });
   reduction_->finish();
   return optim::gradient_norm(*gradients_, model().trained, mesh_.layout(), *mesh_.model);
 }

@@ -35,19 +35,18 @@ class Policy {
   // The following need keeps_gradients().
   model::Weights& gradients() { return *gradients_; }
   model::GradientStore& gradient_store() { return *reduction_; }
-  // Must be called before the first backward pass: gradients that are added next replace the old ones.
-  void clear_gradients();
-  // Must be called after the last backward pass. Reduces the gradients over the ranks and returns the norm of
-  // the whole model's gradients.
+  // Must be called before the first pass: gradients that are added next replace the old ones.
+  void begin_gradients() { reduction_->begin(); }
+  // May be called before the last pass, so that sums over ranks overlap with it.
+  void begin_last_pass() { reduction_->begin_last_pass(); }
+  // Must be called after the last pass. Waits for sums over ranks and returns the norm of the whole model's
+  // gradients.
   double finish_gradients();
   // Returns the weights that the passes read, if they are a copy of the stored ones in another dtype
   // (float16). An update must write both.
   const model::Weights* copy() const;
 
  private:
-  // Skips sharded blocks, which have no tensors.
-  void for_each_gradient(const std::function<void(model::NamedTensor&)>& action);
-
   shard::Mesh mesh_;
   at::ScalarType gradient_dtype_;
   model::Weights stored_;

@@ -120,17 +120,26 @@ void BatchRecords::add(const data::Forest& forest, const std::vector<Record>& re
   }
 }
 
-std::vector<Record> BatchRecords::gather(const shard::Mesh& mesh) const {
+shard::PendingSums BatchRecords::start_gathering(const shard::Mesh& mesh,
+                                                 std::span<const double> numbers) const {
   std::vector<double> values = values_;
-  shard::sum_over(*mesh.data, values, mesh.device);
+  values.insert(values.end(), numbers.begin(), numbers.end());
+  return {*mesh.data, std::move(values), mesh.device};
+}
+
+std::vector<Record> BatchRecords::gather(const shard::Mesh& mesh) const {
+  return gathered(start_gathering(mesh).get());
+}
+
+std::vector<Record> BatchRecords::gathered(std::span<const double> sums) const {
   std::vector<Record> records;
   for (std::size_t e = 0; e < starts_.size(); ++e) {
     std::size_t at = starts_[e];
-    Record record{batch_.indices[e], values[at++], {}, {}, {}, batch_.examples[e].desirable};
+    Record record{batch_.indices[e], sums[at++], {}, {}, {}, batch_.examples[e].desirable};
     for (std::size_t i = 0; i < batch_.examples[e].responses.size(); ++i) {
-      record.policy.push_back(values[at++]);
-      record.reference.push_back(values[at++]);
-      record.tokens.push_back(static_cast<std::int64_t>(values[at++]));
+      record.policy.push_back(sums[at++]);
+      record.reference.push_back(sums[at++]);
+      record.tokens.push_back(static_cast<std::int64_t>(sums[at++]));
     }
     records.push_back(std::move(record));
   }

@@ -54,7 +54,11 @@ class BatchRecords {
   // Adds the records of a forest's examples.
   void add(const data::Forest& forest, const std::vector<Record>& records);
 
-  // Returns the records of all ranks, in batch order. A collective call.
+  // Starts to gather the records of all ranks, and to sum further numbers. A collective call.
+  shard::PendingSums start_gathering(const shard::Mesh& mesh, std::span<const double> numbers = {}) const;
+  // Returns the gathered records in batch order. The further numbers are at the end of `sums`.
+  std::vector<Record> gathered(std::span<const double> sums) const;
+  // Gathers the records at once.
   std::vector<Record> gather(const shard::Mesh& mesh) const;
 
  private:

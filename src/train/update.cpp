@@ -1,6 +1,7 @@
 #include "train/update.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -156,6 +157,7 @@ void require_finite(const UpdateResult& result, std::int64_t update) {
 struct Gradients {
   model::GradientStore& store;
   std::function<double()> finish;  // called after the last pass; returns their norm
+  std::function<void()> begin_last_pass = [] {};
   // Called with the losses before the backward pass, if the batch is one microbatch on one rank.
   Check on_scored = {};
 };
@@ -172,8 +174,10 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
   if (facts.compares_batch) whole.emplace(options, score_all(state, parts, batch, {.training = true}), batch);
   const auto comparisons = static_cast<double>(count_comparisons(batch, options));
   BatchRecords records(batch);
-  const auto gather = [&] { return whole ? whole->records() : records.gather(state.mesh); };
+  std::optional<shard::PendingSums> pending;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const bool is_last = i + 1 == parts.size();
+    if (is_last) gradients.begin_last_pass();
     const Microbatch& part = parts.at(i);
     const data::Forest& forest = part.forest;
     const model::PassOptions pass = training_pass(state, parts, i);
@@ -200,19 +204,23 @@ UpdateResult run_passes(TrainState& state, const ExampleBatch& batch, const Grad
     if (parts.has_divided(i) && !whole) exchange_scores(forest, scores, batch, state.mesh);
     const loss::LossAndGradients evaluated = evaluate(scores);
     records.add(forest, records_of(forest, own, evaluated.losses, batch));
-    if (gradients.on_scored) gradients.on_scored({.records = gather()});
+    if (gradients.on_scored)
+      gradients.on_scored({.records = whole ? whole->records() : records.gather(state.mesh)});
     result.tokens += forest.size();
     result.aux_loss += parts.share() * saved.balance.value();
+    if (is_last)
+      pending.emplace(records.start_gathering(
+          state.mesh, std::array{static_cast<double>(result.tokens), result.aux_loss}));
     model::backward(state.policy.model(), state.policy.store(), part.packed, pass, saved,
                     upload(evaluated.gradients), gradients.store);
   }
-  // Work that needs no gradients comes before their norm, which waits for the backward pass of a GPU.
-  result.records = gather();
-  std::vector<double> sums = {static_cast<double>(result.tokens), result.aux_loss};
-  shard::sum_over(*state.mesh.data, sums, state.mesh.device);
-  result.tokens = static_cast<std::int64_t>(sums[0]) - parts.repeated_tokens();
+  // Work that needs no gradients comes before their norm, which waits for the backward pass of a GPU. The
+  // ranks' sums began before that pass, so reading them does not wait for it.
+  const std::vector<double> sums = pending->get();
+  result.records = whole ? whole->records() : records.gathered(sums);
+  result.tokens = static_cast<std::int64_t>(sums[sums.size() - 2]) - parts.repeated_tokens();
   result.slowest_rank = parts.slowest_rank();
-  result.aux_loss = sums[1];
+  result.aux_loss = sums.back();
   result.gradient_norm = gradients.finish();
   return result;
 }
@@ -255,7 +263,8 @@ UpdateResult update_by_block(TrainState& state, const ExampleBatch& batch, const
     if (check) check(scored);
     state.optimizer->begin_step();
   };
-  UpdateResult result = run_passes(state, batch, {*gradients, finish, on_scored});
+  UpdateResult result =
+      run_passes(state, batch, {.store = *gradients, .finish = finish, .on_scored = on_scored});
   if (!result.finite())
     fail_not_finite(result, step.number,
                     "without clipping (max_grad_norm=null) blocks are updated before that is known, so the "
@@ -272,9 +281,11 @@ bool UpdateResult::finite() const {
 }
 
 UpdateResult compute_gradients(TrainState& state, const ExampleBatch& batch) {
-  state.policy.clear_gradients();
+  state.policy.begin_gradients();
   return run_passes(state, batch,
-                    {state.policy.gradient_store(), [&] { return state.policy.finish_gradients(); }});
+                    {.store = state.policy.gradient_store(),
+                     .finish = [&] { return state.policy.finish_gradients(); },
+                     .begin_last_pass = [&] { state.policy.begin_last_pass(); }});
 }
 
 UpdateResult update(TrainState& state, const ExampleBatch& batch, const Check& check) {

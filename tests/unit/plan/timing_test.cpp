@@ -2,6 +2,8 @@
 // backward.
 #include "plan/timing.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "test_plans.h"
@@ -182,6 +184,14 @@ TEST(Timing, ShardsOfTensorParallelGroups) {
   EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9 + tensor, 1e-6);
 }
 
+// Returns the seconds by which an exchange of all gradients of Pythia-2.8B lengthens an update. It overlaps
+// with the last backward pass, two thirds of the compute; the embedding's block comes after it.
+double not_hidden(double exchange, const Plan& plan) {
+  const double backward = plan.timing.microbatch.compute * 2 / 3;
+  return std::max(exchange, backward) + 0.8 * std::min(exchange, backward) - backward +
+         exchange * kHead / 2'775'208'960;
+}
+
 TEST(Timing, ReplicasExchangeTheirSharesOnce) {
   const double parameters = 2'775'208'960;
   const std::string line =
@@ -190,7 +200,7 @@ TEST(Timing, ReplicasExchangeTheirSharesOnce) {
       timed(line + "batch_size=64 gradient_accumulation_steps=2 mesh.replica=2 --gpus 4 --nodes 2");
   // Shards stay within a machine. A quarter of the gradients in float32 crosses the network twice, halved.
   EXPECT_NEAR(plan.timing.microbatch.communication, 8 * 0.75 * parameters / 100e9, 1e-9);
-  EXPECT_NEAR(plan.timing.gradient_reduction, 2 * 0.5 * 4 * parameters / 4 / 10e9, 1e-5);
+  EXPECT_NEAR(plan.timing.gradient_reduction, not_hidden(2 * 0.5 * 4 * parameters / 4 / 10e9, plan), 1e-5);
   EXPECT_NEAR(plan.timing.update,
               2 * plan.timing.microbatch.elapsed + plan.timing.gradient_reduction + plan.timing.optimizer,
               1e-12);
@@ -204,7 +214,7 @@ TEST(Timing, WholeGradientsAreExchangedOnce) {
       "--gpus 4 "
       "model.fsdp_policy_mp=bfloat16 fsdp_accumulate=whole");
   EXPECT_NEAR(plan.timing.microbatch.communication, 4 * 0.75 * parameters / 100e9, 1e-9);
-  EXPECT_NEAR(plan.timing.gradient_reduction, 4 * 0.75 * parameters / 100e9, 1e-9);
+  EXPECT_NEAR(plan.timing.gradient_reduction, not_hidden(4 * 0.75 * parameters / 100e9, plan), 1e-9);
 }
 
 TEST(Timing, RanksOfAProcessorShareIt) {

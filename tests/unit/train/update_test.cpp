@@ -109,7 +109,7 @@ class Updates : public testing::Test {
     const model::Model& model = state.policy.model();
     const model::Batch packed = model::make_batch(forest, model.config.shape, at::kCPU);
     model::SavedActivations saved;
-    state.policy.clear_gradients();
+    state.policy.begin_gradients();
     ops::ResponseScores scores = model::forward(model, state.policy.store(), packed, state.pass, saved);
     model::backward(model, state.policy.store(), packed, state.pass, saved,
                     scores.log_probs.new_ones(scores.log_probs.sizes()), state.policy.gradient_store());
