@@ -27,6 +27,9 @@ TensorLibrary describe_tensor_library();
 // Returns the peak memory in bytes: of the caching allocator on a GPU, of the whole process on the CPU.
 std::uint64_t peak_memory(bool on_gpu);
 
+// Frees cached memory of the current GPU, and counts its peak from now on. Does nothing without a GPU.
+void reset_peak_gpu_memory();
+
 // Makes the process keep the memory that it frees. On a CPU every microbatch allocates and frees the same
 // gigabytes, and clearing new pages would take a fifth of its time.
 void keep_freed_memory();

@@ -88,4 +88,9 @@ struct RmsPropArguments : UpdateArguments {
 void rmsprop(const StoredArray& weights, const at::Tensor& gradients, const StoredArray& square_avg,
              const RmsPropArguments& arguments);
 
+// Write the time when the current stream gets here to `time`, an int64 on a GPU, and make the stream wait
+// until `seconds` after that time.
+bool mark_time(const at::Tensor& time);
+bool wait_since(const at::Tensor& time, double seconds);
+
 }  // namespace dpo::ops::fused

@@ -299,4 +299,16 @@ void rmsprop(const StoredArray& weights, const at::Tensor& gradients, const Stor
   cuda::rmsprop(update_of(weights, gradients, n), state_of(square_avg), c, Launch(weights.values));
 }
 
+bool mark_time(const at::Tensor& time) {
+  if (!time.is_cuda()) return false;
+  cuda::mark_time(time.mutable_data_ptr<std::int64_t>(), Launch(time));
+  return true;
+}
+
+bool wait_since(const at::Tensor& time, double seconds) {
+  if (!time.is_cuda()) return false;
+  cuda::wait_since(time.const_data_ptr<std::int64_t>(), std::llround(1e9 * seconds), Launch(time));
+  return true;
+}
+
 }  // namespace dpo::ops::fused

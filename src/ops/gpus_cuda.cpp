@@ -19,6 +19,13 @@ std::uint64_t peak_gpu_memory() {
   return static_cast<std::uint64_t>(stats.allocated_bytes[0].peak);
 }
 
+void reset_peak_gpu_memory() {
+  if (list_gpus().empty()) return;
+  c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(at::kCUDA);
+  allocator->emptyCache();
+  allocator->resetPeakStats(accelerator().getDevice().index());
+}
+
 void use_gpu(int index) { accelerator().setDevice({at::kCUDA, static_cast<c10::DeviceIndex>(index)}); }
 
 void wait_for_gpu() {

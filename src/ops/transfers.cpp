@@ -52,8 +52,12 @@ c10::Stream CopyStream::current() const {
 }
 
 void CopyStream::copy(const at::Tensor& to, const at::Tensor& from) {
+  run([&] { to.copy_(from, /*non_blocking=*/true); });
+}
+
+void CopyStream::run(const std::function<void()>& work) {
   const c10::OptionalStreamGuard guard(stream_);
-  to.copy_(from, /*non_blocking=*/true);
+  work();
 }
 
 Event CopyStream::record() const {

@@ -1,6 +1,7 @@
 // Provides copies between host and device that overlap with computing.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,8 @@ class CopyStream {
   explicit CopyStream(at::Device device);
 
   void copy(const at::Tensor& to, const at::Tensor& from);
+  // Calls a function whose operations go to this stream.
+  void run(const std::function<void()>& work);
   // Marks the end of the copies so far.
   Event record() const;
   // Later copies wait for this point.

@@ -133,4 +133,8 @@ void fp8_rows(const ToFp8& matrix, Stream stream);
 // Quantizes the transpose; `rows` must be a multiple of 16 too. `largest` is [columns] and starts as zeros.
 void fp8_columns(const ToFp8& matrix, std::uint32_t* largest, Stream stream);
 
+// Writes the time when the stream gets here, and makes the stream wait until `nanoseconds` after that time.
+void mark_time(std::int64_t* time, Stream stream);
+void wait_since(const std::int64_t* time, std::int64_t nanoseconds, Stream stream);
+
 }  // namespace dpo::cuda
