@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace dpo::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
-
-double now() { return Seconds(Clock::now().time_since_epoch()).count(); }
-
-void sleep_until(double time) {
-  std::this_thread::sleep_until(
-      Clock::time_point(std::chrono::duration_cast<Clock::duration>(Seconds(time))));
-}
 
 class Throttled : public Group {
  public:
@@ -41,14 +35,9 @@ class Throttled : public Group {
   std::shared_ptr<Group> split(int colour) override { return throttled(group_->split(colour), link_); }
 
  private:
-  // Delays an operation by the time for sending `bytes`, except for the rank's own part, which is not sent.
+  // Delays an operation by the time for sending `bytes`.
   Work slowed(std::size_t bytes, Work work) {
-    const double share = static_cast<double>(size() - 1) / static_cast<double>(size());
-    const double arrival = link_->send(share * static_cast<double>(bytes), now());
-    return Work([arrival, work]() mutable {
-      work.wait();
-      sleep_until(arrival);
-    });
+    return ending_after(link_->send(sent_by_ring(bytes, size()), seconds_now()), std::move(work));
   }
 
   std::shared_ptr<Group> group_;
@@ -56,6 +45,20 @@ class Throttled : public Group {
 };
 
 }  // namespace
+
+double seconds_now() { return Seconds(Clock::now().time_since_epoch()).count(); }
+
+Work ending_after(double time, Work work) {
+  return Work([time, work = std::move(work)]() mutable {
+    work.wait();
+    std::this_thread::sleep_until(
+        Clock::time_point(std::chrono::duration_cast<Clock::duration>(Seconds(time))));
+  });
+}
+
+double sent_by_ring(std::size_t bytes, int ranks) {
+  return static_cast<double>(bytes) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+}
 
 double Link::send(double bytes, double now) {
   sent_ += bytes;

@@ -1,10 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "comm/world.h"
 
 namespace dpo::comm {
+
+// Returns the seconds of a clock that is never set back.
+double seconds_now();
+
+// Returns work that ends with `work`, but not before `time` on that clock.
+Work ending_after(double time, Work work = {});
+
+// Returns how many of `bytes` a rank of a ring sends: all but its own part.
+double sent_by_ring(std::size_t bytes, int ranks);
 
 // A simulated network link of a given speed.
 class Link {

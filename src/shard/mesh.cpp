@@ -11,41 +11,37 @@
 
 namespace dpo::shard {
 
-namespace {
-
-using GroupPtr = std::shared_ptr<comm::Group>;
-
-// Splits the world into groups of `size` ranks. A group of one needs no communicator, and one of all ranks
-// has it already: each of NCCL's takes GPU memory.
-GroupPtr group_of(const comm::World& world, std::int64_t size, std::int64_t color) {
-  if (size == 1) return comm::single();
-  if (size == world.all->size()) return world.all;
-  return world.all->split(static_cast<int>(color));
-}
-
-}  // namespace
-
-Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Device device) {
-  const auto rank = static_cast<std::int64_t>(world.all->rank());
-  const std::int64_t tensor = rank % shape.tensor;
-  const std::int64_t shard = rank / shape.tensor % shape.shard;
-  const std::int64_t replica = rank / (shape.tensor * shape.shard);
+Mesh make_mesh(const std::shared_ptr<comm::Group>& all, const config::MeshShape& shape, at::Device device,
+               const GroupMaker& make_group) {
+  // A group of one needs no communicator, and one of all ranks has it already: each of NCCL's takes GPU
+  // memory.
+  const auto group = [&](std::int64_t size, std::int64_t stride) {
+    if (size == 1) return comm::single();
+    return size == all->size() ? all : make_group(size, stride);
+  };
   Mesh mesh;
-  mesh.all = world.all;
-  mesh.tensor = group_of(world, shape.tensor, rank / shape.tensor);
-  mesh.shard = group_of(world, shape.shard, replica * shape.tensor + tensor);
-  mesh.replica = group_of(world, shape.replica, shard * shape.tensor + tensor);
+  mesh.all = all;
+  mesh.tensor = group(shape.tensor, 1);
+  mesh.shard = group(shape.shard, shape.tensor);
+  mesh.replica = group(shape.replica, shape.shard * shape.tensor);
   // Two dimensions of which one has a single index have the other's ranks.
   mesh.data = shape.shard == 1     ? mesh.replica
               : shape.replica == 1 ? mesh.shard
-                                   : group_of(world, shape.replica * shape.shard, tensor);
+                                   : group(shape.data_ranks(), shape.tensor);
   mesh.model = shape.shard == 1    ? mesh.tensor
                : shape.tensor == 1 ? mesh.shard
-                                   : group_of(world, shape.shard * shape.tensor, replica);
+                                   : group(shape.shard * shape.tensor, 1);
   // A rank whose share of a batch is empty starts no operations of this group, so they must not be counted.
   if (mesh.data->size() > 1) mesh.tensor = comm::uncounted(mesh.tensor);
   mesh.device = device;
   return mesh;
+}
+
+Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Device device) {
+  const auto rank = static_cast<std::int64_t>(world.all->rank());
+  return make_mesh(world.all, shape, device, [&](std::int64_t size, std::int64_t stride) {
+    return world.all->split(static_cast<int>(rank / (size * stride) * stride + rank % stride));
+  });
 }
 
 PendingSums::PendingSums(comm::Group& group, std::vector<double> numbers, at::Device device)

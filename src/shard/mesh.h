@@ -1,6 +1,8 @@
 // shard shares a model among the ranks of a run, with a mesh, sharded weights and sharded gradients.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,6 +27,13 @@ struct Mesh {
   config::MeshShape shape() const { return {replica->size(), shard->size(), tensor->size()}; }
   model::Layout layout() const { return {tensor->rank(), tensor->size(), shard->rank(), shard->size()}; }
 };
+
+// Returns this rank's group of `size` ranks, `stride` apart.
+using GroupMaker = std::function<std::shared_ptr<comm::Group>(std::int64_t size, std::int64_t stride)>;
+
+// Makes a mesh of `all` ranks from such groups.
+Mesh make_mesh(const std::shared_ptr<comm::Group>& all, const config::MeshShape& shape, at::Device device,
+               const GroupMaker& group);
 
 // Splits the world into the groups of a mesh. A collective call.
 Mesh make_mesh(const comm::World& world, const config::MeshShape& shape, at::Device device);

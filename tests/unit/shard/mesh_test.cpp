@@ -116,5 +116,17 @@ TEST(Mesh, NeedsNoSecondCommunicatorForTheSameRanks) {
   EXPECT_EQ(meshes_of({2, 2, 2}).splits, 5);
 }
 
+TEST(Mesh, AsksForGroupsBySizeAndStride) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> asked;
+  const auto all = std::make_shared<NamedGroup>(0, 12, "all");
+  make_mesh(all, {.replica = 2, .shard = 3, .tensor = 2}, at::kCPU,
+            [&](std::int64_t size, std::int64_t stride) -> std::shared_ptr<comm::Group> {
+              asked.emplace_back(size, stride);
+              return std::make_shared<NamedGroup>(0, static_cast<int>(size), "part");
+            });
+  using Asked = decltype(asked);
+  EXPECT_EQ(asked, (Asked{{2, 1}, {3, 2}, {2, 6}, {6, 2}, {6, 1}}));
+}
+
 }  // namespace
 }  // namespace dpo::shard
