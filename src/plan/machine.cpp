@@ -1,11 +1,15 @@
 #include "plan/machine.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/user_path.h"
 #include "config/mesh.h"
 
 namespace dpo::plan {
@@ -72,7 +76,38 @@ std::int64_t positive(std::optional<std::int64_t> value, const char* option) {
   return value.value_or(1);
 }
 
+// Replaces a device's figure by the user's, if there is one.
+void replace_rate(double& rate, std::optional<double> gigabytes, const char* option) {
+  constexpr double kLeast = 0.001, kMost = 1e6;
+  if (!gigabytes) return;
+  if (!(*gigabytes >= kLeast && *gigabytes <= kMost))
+    throw UserError(
+        fmt::format("{} is {:g}, expected GB/s from {:g} to {:g}", option, *gigabytes, kLeast, kMost));
+  rate = *gigabytes * 1e9;
+}
+
+// Removes "8x" from the start of a text and returns the number, or nullopt without one.
+std::optional<std::int64_t> take_count(std::string_view& text) {
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const auto digits = static_cast<std::size_t>(end - text.data());
+  if (error != std::errc() || count < 1 || digits == text.size() || text[digits] != 'x') return std::nullopt;
+  text.remove_prefix(digits + 1);
+  return count;
+}
+
 }  // namespace
+
+void read_machines(const std::string& text, MachineRequest& request) {
+  std::string_view rest = text;
+  const std::optional<std::int64_t> first = take_count(rest), second = first ? take_count(rest) : first;
+  if (!first || rest.empty())
+    throw UserError(fmt::format(
+        "--as is '{}', expected GPUSxDEVICE or MACHINESxGPUSxDEVICE, such as 8xh100 or 4x8xh100", text));
+  request.gpus = second ? second : first;
+  request.nodes = second ? *first : 1;
+  request.device = expand_home(std::string(rest));
+}
 
 Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus) {
   Machine machine;
@@ -94,6 +129,8 @@ Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus) 
   } else {
     take_processor(machine, gpus);
   }
+  replace_rate(machine.device.link, request.link, "--link");
+  replace_rate(machine.device.network, request.network, "--network");
   note_figures(machine, request);
   return machine;
 }

@@ -41,11 +41,13 @@ struct Machine {
   }
 };
 
-// The user's choices with --gpus, --nodes and --device. The rest is found on this machine.
+// The user's choices with --gpus, --nodes, --device, --link and --network. The rest is found on this machine.
 struct MachineRequest {
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> nodes{};
   std::optional<std::string> device{};  // a name in configs/device/ or of an own file, or a path
+  std::optional<double> link{};         // GB/s per GPU, in place of the device's figures
+  std::optional<double> network{};
   // Set for a run that was started as several processes: how many there are, and how many of them are on this
   // machine (default: all).
   std::optional<std::int64_t> ranks{};
@@ -53,6 +55,10 @@ struct MachineRequest {
 };
 
 Machine find_machine(const MachineRequest& request);
+
+// Reads "8xh100" (8 GPUs of one machine) or "4x8xh100" (4 machines of 8) into `request`. The device is a name
+// or a file, as for --device.
+void read_machines(const std::string& text, MachineRequest& request);
 
 // Overload for a machine with these GPUs.
 Machine find_machine(const MachineRequest& request, const hardware::Gpus& gpus);

@@ -1,9 +1,12 @@
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "base/quantity.h"
 #include "config/assets.h"
 #include "plan/output.h"
@@ -280,6 +283,30 @@ TEST(FindMachine, OfGpusThatDifferTheSmallestCounts) {
   EXPECT_EQ(machine.device.name, "Tesla T4");
   EXPECT_EQ(machine.gpus, 2);
   EXPECT_NE(machine.notes.at(0).find("differ"), std::string::npos);
+}
+
+TEST(ReadMachines, CountsMachinesAndGpus) {
+  const auto read = [](const std::string& text) {
+    MachineRequest request;
+    read_machines(text, request);
+    return std::tuple(*request.nodes, *request.gpus, *request.device);
+  };
+  EXPECT_EQ(read("8xh100"), std::tuple(1, 8, "h100"));
+  EXPECT_EQ(read("4x8xh100"), std::tuple(4, 8, "h100"));
+  EXPECT_EQ(read("2xrtx4090"), std::tuple(1, 2, "rtx4090"));
+  EXPECT_EQ(read("8x./own 2x.yaml"), std::tuple(1, 8, "./own 2x.yaml"));
+  for (const char* wrong :
+       {"", "h100", "8", "8x", "4x8x", "xh100", "8*h100", "0xh100", "-1xh100", "99999999999999999999xh100"})
+    EXPECT_THROW(read(wrong), UserError) << wrong;
+}
+
+TEST(FindMachine, TheUsersLinksReplaceTheDevices) {
+  const Machine machine = find_machine({.gpus = 8, .device = "h100", .link = 25, .network = 12.5});
+  EXPECT_EQ(machine.device.link, 25e9);
+  EXPECT_EQ(machine.device.network, 12.5e9);
+  EXPECT_EQ(find_machine({.device = "h100", .link = 25}).device.network, load_device("h100").network);
+  for (const double wrong : {0.0, -1.0, std::nan(""), 1e7})
+    EXPECT_THROW(find_machine({.device = "h100", .link = wrong}), UserError) << wrong;
 }
 
 TEST(Precision, AGpuWithout16BitsIsToldSo) {
