@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "commands/command.h"
 #include "config/run_config.h"
+#include "plan/machine.h"
 
 namespace dpo::commands {
 
@@ -128,6 +129,9 @@ void describe(CLI::App& command, InitArguments& arguments);
 
 struct BenchTrainArguments {
   config::Request request;
+  std::string as;  // machines whose run is rehearsed, which `machine` has too; "": measures a run here
+  plan::MachineRequest machine;
+  std::vector<std::int64_t> pairs_per_gpu;  // to rehearse; empty: those of batch_size
   std::int64_t updates = 5;
   bool profile = false;
   bool json = false;
@@ -139,6 +143,9 @@ struct BenchDeviceArguments {
   bool json = false;
 };
 void describe(CLI::App& command, BenchDeviceArguments& arguments);
+
+// Adds --link and --network, and returns both.
+std::vector<CLI::Option*> add_links(CLI::App& command, plan::MachineRequest& machine);
 
 inline constexpr const char* kBenchHelp = "measure training speed, or the speed of this machine";
 

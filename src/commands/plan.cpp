@@ -95,6 +95,7 @@ void describe(CLI::App& command, PlanArguments& arguments) {
                  "device to plan for: a name in configs/device/ or ~/.config/dpo/device/, or a YAML file"))
       ->type_name("NAME")
       ->take_last();
+  add_links(command, arguments.machine);
   CLI::Option* const fit =
       command.add_flag("--fit", arguments.fit, "find the fastest plan that fits, and print its overrides");
   command

@@ -4,14 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.h"
-#include "commands/fetch.h"
-#include "commands/run_keys.h"
-#include "engine/out_of_memory.h"
+#include "engine/bench_run.h"
 #include "engine/ranks.h"
 #include "engine/run_commands.h"
-#include "plan/gather_inputs.h"
 #include "run/bench.h"
-#include "train/events.h"
 
 namespace dpo::engine {
 namespace {
@@ -78,34 +74,19 @@ void print_result(const run::BenchResult& r, const plan::Plan& plan, bool json) 
 }  // namespace
 
 int run_bench_train(const commands::BenchTrainArguments& arguments) {
+  if (!arguments.as.empty()) return rehearse_training(arguments);
   const std::string command =
       fmt::format("dpo bench train --updates {}{}", arguments.updates, arguments.profile ? " --profile" : "");
   return on_ranks(command, arguments.request, [&](const config::Resolved& asked, const comm::World& world) {
     const bool first = world.all->rank() == 0;
-    if (first) commands::print_notes(asked.notes);
-    once_per_machine(world, [&](bool shown) {
-      commands::fetch_for_plan(asked.values, shown ? commands::shown_downloads() : hub::Listener{});
+    const PlannedBench planned(bench_run(asked, world), machine_of(world), first);
+    planned.run([&] {
+      run::Bench bench(planned.plan, planned.in, run::bench_mesh(planned.plan.resolved, world));
+      run::BenchResult result = bench.measure(arguments.updates);
+      if (arguments.profile) result.profile = bench.profile(arguments.updates);
+      if (first) print_result(result, planned.plan, arguments.json);
     });
-    const config::Resolved resolved = commands::adapted(asked);
-    if (first) commands::print_notes(resolved.notes);
-    config::RunConfig run = resolved.values;
-    run.debug = true;                                  // nothing is saved
-    if (run.exp_name.empty()) run.exp_name = "bench";  // suggested settings need a name
-    const plan::Inputs in = plan::gather_inputs(run, machine_of(world));
-    const plan::Plan plan = plan::assess(in);
-    if (first && !plan.fits())
-      fmt::print(stderr,
-                 "warning: according to the plan this does not fit ({} of {}) and may run out of memory\n",
-                 memory_size(plan.memory.total()), memory_size(plan.memory.available));
-    try {
-      const run::BenchResult result =
-          run::bench_training(plan, in, arguments.updates, arguments.profile, world);
-      if (first) print_result(result, plan, arguments.json);
-      return 0;
-    } catch (const std::exception& error) {
-      if (!is_out_of_memory(error)) throw;
-      throw train::TrainingFailure(out_of_memory_text(error, plan, in));
-    }
+    return 0;
   });
 }
 

@@ -256,6 +256,15 @@ int work_as_rank(const std::string& command, const comm::Launch& launch, const c
   end_process(last_lines(rank, end.message, end.status), end.status);
 }
 
+int work_alone(const config::Resolved& resolved, const RankWork& work) {
+  try {
+    return work(resolved, {});
+  } catch (const train::TrainingFailure& failure) {
+    commands::print_error(message_of(failure));
+    return kTrainingFailed;
+  }
+}
+
 }  // namespace
 
 int on_ranks(const std::string& command, const config::Request& request, const RankWork& work) {
@@ -266,12 +275,12 @@ int on_ranks(const std::string& command, const config::Request& request, const R
   const auto gpus = static_cast<std::int64_t>(list_gpus().size());
   const std::int64_t ranks = config::ranks_to_start(resolved.values, gpus);
   if (ranks > 1) return start_ranks(resolved.values, ranks, gpus);
-  try {
-    return work(resolved, {});
-  } catch (const train::TrainingFailure& failure) {
-    commands::print_error(message_of(failure));
-    return kTrainingFailed;
-  }
+  return work_alone(resolved, work);
+}
+
+int in_one_process(const config::Request& request, const RankWork& work) {
+  if (gpu_count() == 0) keep_freed_memory();
+  return work_alone(config::compose(request), work);
 }
 
 void once_per_machine(const comm::World& world, const std::function<void(bool)>& work) {

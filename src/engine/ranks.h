@@ -17,6 +17,9 @@ using RankWork = std::function<int(const config::Resolved& resolved, const comm:
 // everything else that decides what the ranks compute; it must be the same on all of them.
 int on_ranks(const std::string& command, const config::Request& request, const RankWork& work);
 
+// Runs `work` in this process only, which no launcher has started.
+int in_one_process(const config::Request& request, const RankWork& work);
+
 // Runs `work` on one rank of each machine while the others wait, for instance for a download. `first` is true
 // on rank 0.
 void once_per_machine(const comm::World& world, const std::function<void(bool first)>& work);

@@ -30,16 +30,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kWarmUp = 2;  // updates in which kernels are chosen and memory is allocated
+constexpr std::int64_t kWarmUp = 2;  // updates
+constexpr std::uint64_t kWarmUpSeed = 0, kSeed = 1;
 
 // Generates random examples whose lengths follow the statistics. Owns their tokens.
 class RandomBatches {
  public:
-  RandomBatches(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary)
+  RandomBatches(const plan::Lengths& lengths, const config::RunConfig& config, std::int64_t vocabulary,
+                std::uint64_t seed)
       : lengths_(lengths),
         config_(config),
         vocabulary_(vocabulary),
-        responses_(std::llround(plan::unit_of(config.loss, lengths).responses.mean)) {}
+        responses_(std::llround(plan::unit_of(config.loss, lengths).responses.mean)),
+        random_(seed) {}
 
   // Returns the next batches. Their tokens are valid until the next call.
   std::vector<train::ExampleBatch> take(std::int64_t count) {
@@ -76,7 +79,7 @@ class RandomBatches {
   const config::RunConfig& config_;
   std::int64_t vocabulary_;
   std::int64_t responses_;  // per example
-  std::mt19937_64 random_{0};
+  std::mt19937_64 random_;
   std::vector<std::vector<data::Token>> texts_;
 };
 
@@ -134,18 +137,6 @@ train::TrainState random_state(const plan::Plan& plan, const model::Model& model
                                   shard::new_adapter(adapted.trained, *frozen, stored, 0, mesh), frozen));
 }
 
-// DPO_LINK_GBYTES_PER_SECOND limits how fast ranks communicate (benchmarks/fsdp_rule.py).
-comm::World with_link_limit(comm::World world) {
-  const char* text = std::getenv("DPO_LINK_GBYTES_PER_SECOND");
-  if (!text) return world;
-  char* end = nullptr;
-  const double speed = std::strtod(text, &end);
-  if (end == text || *end != '\0' || !(speed > 0))
-    throw UserError(fmt::format("DPO_LINK_GBYTES_PER_SECOND is '{}', expected a number above 0", text));
-  world.all = comm::throttled(world.all, std::make_shared<comm::Link>(speed * 1e9));
-  return world;
-}
-
 struct Measured {
   std::vector<double> seconds;  // for each update
   std::int64_t tokens = 0;
@@ -173,39 +164,67 @@ Measured measure(train::TrainState& state, RandomBatches& batches, std::int64_t 
   return measured;
 }
 
-Profile profile_updates(train::TrainState& state, RandomBatches& batches, std::int64_t updates) {
-  const bool on_gpu = !state.mesh.device.is_cpu();
+}  // namespace
+
+double BenchResult::mean_seconds() const {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+struct Bench::Parts {
+  const plan::Lengths& lengths;
+  std::int64_t vocabulary;
+  train::TrainState state;
+
+  Measured measure(std::int64_t updates, const config::RunConfig& config, std::uint64_t seed) {
+    RandomBatches batches(lengths, config, vocabulary, seed);
+    return run::measure(state, batches, updates);
+  }
+};
+
+Bench::Bench(const plan::Plan& plan, const plan::Inputs& in, const shard::Mesh& mesh) : plan_(plan) {
+  const plan::Architecture architecture = plan::find_architecture(plan.resolved.model.name_or_path);
+  const model::Model model =
+      model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
+  parts_ =
+      std::make_unique<Parts>(in.lengths, model.config.shape.vocabulary, random_state(plan, model, mesh));
+  parts_->measure(kWarmUp, plan.resolved, kWarmUpSeed);
+}
+
+Bench::~Bench() = default;
+
+BenchResult Bench::measure(std::int64_t updates) {
+  const Measured measured = parts_->measure(updates, plan_.resolved, kSeed);
+  const shard::Mesh& mesh = parts_->state.mesh;
+  BenchResult result;
+  result.seconds = measured.seconds;
+  const double seconds = measured.total();
+  result.pairs_per_second = static_cast<double>(plan_.resolved.batch_size * updates) / seconds;
+  result.tokens_per_second = static_cast<double>(measured.tokens) / seconds;
+  result.predicted_seconds = plan_.timing.update;
+  result.predicted_bytes = plan_.memory.tensors();
+  result.model_flops_utilization =
+      plan_.timing.model_flops_utilization * plan_.timing.update / result.mean_seconds();
+  const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
+  result.peak_bytes = static_cast<std::uint64_t>(shard::max_over(*mesh.all, peak, mesh.device));
+  return result;
+}
+
+Profile Bench::profile(std::int64_t updates) {
+  const bool on_gpu = !parts_->state.mesh.device.is_cpu();
   ops::Profiler profiler(on_gpu);
-  const Measured measured = measure(state, batches, updates);
+  const Measured measured = parts_->measure(updates, plan_.resolved, kSeed);
   return profile_of(profiler.stop(), measured.total(), updates, on_gpu);
 }
 
-}  // namespace
-
-BenchResult bench_training(const plan::Plan& plan, const plan::Inputs& in, std::int64_t updates, bool profile,
-                           const comm::World& world) {
-  const config::RunConfig& config = plan.resolved;
-  const plan::Architecture architecture = plan::find_architecture(config.model.name_or_path);
-  const model::Model model =
-      model::make_model(model::parse_model_config(architecture.config_json, architecture.origin));
-  const shard::Mesh mesh = train::mesh_of(config, with_link_limit(world));
-  train::TrainState state = random_state(plan, model, mesh);
-  RandomBatches batches(in.lengths, config, model.config.shape.vocabulary);
-  measure(state, batches, kWarmUp);
-  const Measured measured = measure(state, batches, updates);
-  BenchResult result;
-  result.seconds = measured.seconds;
-  const double seconds = measured.total(), count = static_cast<double>(updates);
-  result.pairs_per_second = static_cast<double>(config.batch_size) * count / seconds;
-  result.tokens_per_second = static_cast<double>(measured.tokens) / seconds;
-  result.predicted_seconds = plan.timing.update;
-  result.predicted_bytes = plan.memory.tensors();
-  result.model_flops_utilization =
-      plan.timing.model_flops_utilization * plan.timing.update / (seconds / count);
-  const auto peak = static_cast<double>(peak_memory(!mesh.device.is_cpu()));
-  result.peak_bytes = static_cast<std::uint64_t>(shard::max_over(*mesh.all, peak, mesh.device));
-  if (profile) result.profile = profile_updates(state, batches, updates);
-  return result;
+shard::Mesh bench_mesh(const config::RunConfig& config, comm::World world) {
+  if (const char* text = std::getenv("DPO_LINK_GBYTES_PER_SECOND")) {
+    char* end = nullptr;
+    const double speed = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !(speed > 0))
+      throw UserError(fmt::format("DPO_LINK_GBYTES_PER_SECOND is '{}', expected a number above 0", text));
+    world.all = comm::throttled(world.all, std::make_shared<comm::Link>(speed * 1e9));
+  }
+  return train::mesh_of(config, world);
 }
 
 }  // namespace dpo::run
