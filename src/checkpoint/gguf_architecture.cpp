@@ -119,6 +119,7 @@ std::vector<Rule> rules_of(const model::ModelConfig& config) {
        "heads whose widths do not add up to hidden_size"},
       {!known.head_is_tied || shape.tied_embeddings, "a head that is not tied to the embedding"},
       {!shape.query_key_norm, "norms of queries and keys"},
+      {shape.family != Family::olmoe || shape.kv_heads == shape.heads, "fewer heads of keys than of queries"},
       {shape.family != Family::gemma2 || (settings.attention_cap > 0 && settings.logit_cap > 0),
        "a model without soft caps"},
       {shape.experts == 0 || settings.norm_topk_prob == (shape.family != Family::olmoe),

@@ -1,6 +1,7 @@
 #include "checkpoint/save_gguf.h"
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <set>
 #include <utility>
@@ -276,16 +277,24 @@ GgufMetadata tokenizer_metadata(const LoadedModel& model, const fs::path& folder
   return metadata;
 }
 
-// Returns the model's name. llama.cpp lets special tokens include the spaces after them if the name contains
-// phi-3, as those of Phi-3 do.
-std::string model_name(const fs::path& out, const LoadedModel& model, const text::GgufVocabulary& vocabulary,
+// Returns the model's name. If it contains phi-3 or phi3, llama.cpp lets special tokens include the spaces
+// after them, as those of Phi-3 do, and cannot load a file without these tokens of Phi-3.
+std::string model_name(const fs::path& out, const text::GgufVocabulary& vocabulary,
                        std::vector<std::string>& notes) {
-  const std::string name = out.stem().string();
-  if (!vocabulary.strips_spaces) return name;
-  if (model.config.shape.family == model::Family::phi3) return "phi-3 " + name;
-  notes.emplace_back(
-      "some special tokens include the spaces next to them (lstrip, rstrip), which llama.cpp keeps as text");
-  return name;
+  std::string name = out.stem().string();
+  const auto has = [&](const char* token) {
+    return std::ranges::find(vocabulary.tokens, token) != vocabulary.tokens.end();
+  };
+  if (vocabulary.strips_spaces && has("<|assistant|>") && has("<s>") && has("</s>") && has("<unk>") &&
+      has("<|endoftext|>"))
+    return "phi-3 " + name;
+  if (vocabulary.strips_spaces)
+    notes.emplace_back(
+        "some special tokens include the spaces next to them (lstrip, rstrip), which llama.cpp keeps as "
+        "text");
+  std::string lower = name;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower.find("phi-3") == lower.npos && lower.find("phi3") == lower.npos ? name : "model";
 }
 
 [[noreturn]] void refuse_adapter(const fs::path& folder, const std::string& what) {
@@ -358,7 +367,7 @@ SavedGguf save_gguf(const fs::path& out, const LoadedModel& model, GgufDtype dty
   const text::GgufVocabulary vocabulary = text::gguf_vocabulary(tokenizer, model.config.shape.vocabulary);
   append(saved.notes, vocabulary.notes);
   GgufMetadata metadata = general_metadata(gguf_architecture(model.config.shape.family).name, "model",
-                                           model_name(out, model, vocabulary, saved.notes), dtype);
+                                           model_name(out, vocabulary, saved.notes), dtype);
   append(metadata, gguf_settings(model.config));
   append(metadata, tokenizer_metadata(model, tokenizer, vocabulary, saved.notes));
   TensorCollector collector(model, dtype);

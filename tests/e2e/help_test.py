@@ -150,13 +150,15 @@ class Help(TinyRuns):
         run = self.folder / "suggested"
         self.check(self.train(run, "n_examples=8"))
         pairs, out = self.folder / "pairs.jsonl", self.folder / "out"
-        for arguments in (["sample", run], ["score", run, pairs], ["convert", run, out], ["tokenize", run],
+        for arguments in (["sample", run], ["score", run, pairs], ["tokenize", run],
                           ["sample", self.folder / "model", "--weights", run],
                           ["plan", f"model.name_or_path={run}", "exp_name=e"],
                           self.train_command(self.folder / "next", f"model.archive={run}")[1:],
                           self.train_command(self.folder / "next", f"model.name_or_path={run}")[1:]):
             self.assertIn(f"is the folder of a run: try {run}/LATEST", self.failure(*arguments, input=""), arguments)
         self.assertFalse((self.folder / "next").exists())
+        self.check(dpo("convert", run, out))
+        self.assertTrue((out / "model.safetensors").exists())
 
     def test_paths_may_begin_with_a_tilde(self):
         home = {**os.environ, "HOME": str(self.folder)}
