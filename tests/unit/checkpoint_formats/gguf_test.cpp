@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(std::span<const std::byte> bytes) {
+std::string bytes_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -62,18 +62,18 @@ TEST_F(Gguf, HalfPrecision) {
 
 TEST_F(Gguf, Blocks) {
   std::vector<float> values(kGgufBlock, 0.0F);
-  EXPECT_EQ(text_of(gguf_bytes(values, GgufDtype::q8_0)), std::string(34, '\0'));
-  EXPECT_EQ(text_of(gguf_bytes(values, GgufDtype::q4_0)),
+  EXPECT_EQ(bytes_of(gguf_bytes(values, GgufDtype::q8_0)), std::string(34, '\0'));
+  EXPECT_EQ(bytes_of(gguf_bytes(values, GgufDtype::q4_0)),
             std::string("\x00\x80", 2) + std::string(16, '\x88'));  // 0 / -8 is -0
   values[0] = 127;
   values[1] = -63.5F;  // a half is rounded away from zero
   values[16] = -1;
-  const std::string wide = text_of(gguf_bytes(values, GgufDtype::q8_0));
+  const std::string wide = bytes_of(gguf_bytes(values, GgufDtype::q8_0));
   EXPECT_EQ(wide.substr(0, 4), std::string("\x00\x3C\x7F\xC0", 4));
   EXPECT_EQ(wide[18], '\xFF');
   values[0] = -8;  // becomes 0; the scale is 1
   values[1] = 7;   // becomes 15
-  const std::string narrow = text_of(gguf_bytes(values, GgufDtype::q4_0));
+  const std::string narrow = bytes_of(gguf_bytes(values, GgufDtype::q4_0));
   EXPECT_EQ(narrow.substr(0, 4), std::string("\x00\x3C\x70\x8F", 4));
 }
 
@@ -98,7 +98,7 @@ TEST_F(Gguf, File) {
   head += number(1, 8) + "m" + number(2, 4) + number(3, 8) + number(2, 8) + number(0, 4) + number(0, 8);
   EXPECT_EQ(file.substr(0, head.size()), head);
   EXPECT_EQ(file.size() % 32, 0U);
-  EXPECT_EQ(file.substr(file.size() - 32, 24), text_of(std::as_bytes(std::span(values))));
+  EXPECT_EQ(file.substr(file.size() - 32, 24), bytes_of(std::as_bytes(std::span(values))));
 }
 
 TEST_F(Gguf, NumbersThatDoNotFit) {
