@@ -22,6 +22,7 @@ std::uint64_t peak_gpu_memory() {
 void reset_peak_gpu_memory() {
   if (list_gpus().empty()) return;
   c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(at::kCUDA);
+  if (!allocator->initialized()) return;  // nothing was allocated yet
   allocator->emptyCache();
   allocator->resetPeakStats(accelerator().getDevice().index());
 }
