@@ -33,7 +33,7 @@ EXPERTS = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok
 
 
 class Compared(TinyRuns):
-    def close(self, run, other, file="model.safetensors"):
+    def close(self, run, other, file="model.safetensors", tolerance=TOLERANCE):
         """Compares losses of every update and evaluation, and the final weights."""
         keys = ("loss", "logps", "grad_norm", "aux_loss", "counters/eval_examples")
         numbers = lambda folder: [[line[key] for key in line if key.startswith(keys)]
@@ -42,24 +42,24 @@ class Compared(TinyRuns):
         self.assertEqual(len(found), len(expected))
         for i, (mine, theirs) in enumerate(zip(found, expected)):
             for a, b in zip(mine, theirs, strict=True):
-                self.assertLessEqual(abs(a - b), TOLERANCE * max(1e-3, abs(b)), f"line {i} of metrics.jsonl")
+                self.assertLessEqual(abs(a - b), tolerance * max(1e-3, abs(b)), f"line {i} of metrics.jsonl")
         mine, theirs = (load_file(folder / "LATEST" / file) for folder in (run, other))
         self.assertEqual(mine.keys(), theirs.keys())
         for name in theirs:
             off = abs(mine[name] - theirs[name]).max() / abs(theirs[name]).max()
-            self.assertLessEqual(off, TOLERANCE, name)
+            self.assertLessEqual(off, tolerance, name)
 
 
 class Fp8(Compared):
     """Each scale belongs to a token, or to weights that shard ranks gather whole, so ranks compute what one process
-    does."""
+    does, up to the rounding of bfloat16, which depends on the shapes of the microbatches."""
 
     def test_over_shards(self):
         words = [*SHORT, "model.fsdp_policy_mp=bfloat16", "fp8=true"]
         alone, shards = self.folder / "fp8-alone", self.folder / "fp8-shards"
         self.check(self.train(alone, *words, "gradient_accumulation_steps=2"))
         self.check(self.train(shards, *words, *MESHES["2 shards"]))
-        self.close(shards, alone)
+        self.close(shards, alone, tolerance=1e-3)
 
     def test_tensor_ranks_are_refused(self):
         done = self.train(self.folder / "fp8-tensor", *SHORT, "model.fsdp_policy_mp=bfloat16", "fp8=true", *MESHES["2 tensor"])
