@@ -164,30 +164,34 @@ def one_rank_is_plain(folder, models):
     assert all(torch.equal(plain[key], again[key]) for key in plain)
 
 
+def spread(found, expected, key):
+    """Returns the root mean square of all models' differences, relative to the largest value of each."""
+    differences = [((found[family][key] - expected[family][key]) / expected[family][key].abs().max()).flatten() for family in expected]
+    return torch.cat(differences).square().mean().sqrt().item()
+
+
 def rounded(folder, models):
     """In bfloat16 over float32 weights, ranks are as close to float32 as one process, within a factor of 2 and the last
-    bit."""
+    bit. The largest difference is not compared: it is that of one pair, and varies several times as much."""
     data = batches(3)
     cases = lambda mesh, computed: [PLAIN | {"name": family, "mesh": mesh, "model": str(models[family]), "computed": computed}
                                     for family in ("gpt_neox", "llama")]
     exact32 = run(1, {"batches": data, "cases": cases({}, "float32")}, folder / "f32")
     one = run(1, {"batches": data, "cases": cases({}, "bfloat16")}, folder / "b1")
-    own = {key: max(distance(one[family][key], exact32[family][key]) for family in exact32)
-           for key in ("logits", "losses", "norms")}
+    own = {key: spread(one, exact32, key) for key in ("logits", "losses", "norms")}
     worst = dict.fromkeys(own, 0.0)
     for i, mesh in enumerate(MESHES[RANKS]):
         many = run(RANKS, {"batches": data, "cases": cases(mesh, "bfloat16")}, folder / f"b{RANKS}{i}")
-        for family, reference in exact32.items():
+        for family in exact32:
             for key, weight in many[family].items():  # stays float32, though passes read bfloat16
                 if key.startswith("weight.") and weight.dim() == 2:
                     rounded_share = (weight == weight.bfloat16()).float().mean().item()
                     assert rounded_share < 0.1, f"bfloat16 {family} {mesh}: {key} was rounded"
-            for key in own:
-                off = distance(many[family][key], reference[key])
-                worst[key] = max(worst[key], off)
-                assert off <= 2 * own[key] + ROUNDING, (f"bfloat16 {family} {mesh}: {key} is off by {off:.2e}, "
-                                                        f"one process by {own[key]:.2e}")
-    print(f"bfloat16 on {RANKS} ranks (in one process) differs from float32 by at most: " +
+        for key in own:
+            off = spread(many, exact32, key)
+            worst[key] = max(worst[key], off)
+            assert off <= 2 * own[key] + ROUNDING, f"bfloat16 {mesh}: {key} is off by {off:.2e}, one process by {own[key]:.2e}"
+    print(f"bfloat16 on {RANKS} ranks (in one process) differs from float32 by: " +
           ", ".join(f"{key} {worst[key]:.1e} ({own[key]:.1e})" for key in own))
 
 
