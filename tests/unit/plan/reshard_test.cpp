@@ -26,7 +26,7 @@ double gigabytes_per_update(const std::string& line) {
          in.machine.device.link / ((ranks - 1) / ranks) / 1e9;
 }
 
-double bytes_of(const Plan& plan, const std::string& part) {
+double part_bytes(const Plan& plan, const std::string& part) {
   for (const MemoryPart& p : plan.memory.parts)
     if (p.name == part) return p.bytes;
   ADD_FAILURE() << "there is no part " << part;
@@ -66,17 +66,17 @@ TEST(Reshard, AnAdaptersBaseIsGatheredOncePerRun) {
 TEST(Reshard, KeptBlocksTakeMemory) {
   const Plan pass = plan_of(live_dpo("fsdp_reshard=pass")), update = plan_of(live_dpo("fsdp_reshard=update")),
              never = plan_of(live_dpo("fsdp_reshard=never"));
-  constexpr double kParameters = 8'030'261'248;
+  constexpr double kWeights = 8'030'261'248;
   // The head's and the embedding's block are the largest: 128,256 * 4096 = 525,336,576 parameters. The peak
   // is in the embedding's backward pass: its gradient in bfloat16 and in float32.
   const double gradients = 6 * 525'336'576.0;
-  const auto gathered = [](const Plan& plan) { return bytes_of(plan, "gathered blocks"); };
-  EXPECT_NEAR(gathered(update), 2 * kParameters + gradients, 1e6);
-  EXPECT_NEAR(gathered(never), 4 * kParameters + gradients, 1e6);
+  const auto gathered = [](const Plan& plan) { return part_bytes(plan, "gathered blocks"); };
+  EXPECT_NEAR(gathered(update), 2 * kWeights + gradients, 1e6);
+  EXPECT_NEAR(gathered(never), 4 * kWeights + gradients, 1e6);
   EXPECT_NEAR(gathered(pass), 2 * 525'336'576.0 + gradients, 1e6);
   // 4 bits and their scales, and the adapter's own tensors.
   const Plan nf4 = plan_of(live_dpo("adapter=lora adapter.base_dtype=nf4 fsdp_reshard=never"));
-  EXPECT_NEAR(gathered(nf4), bytes_of(nf4, "parameters") * 8, 0.05 * gathered(nf4));
+  EXPECT_NEAR(gathered(nf4), part_bytes(nf4, "parameters") * 8, 0.05 * gathered(nf4));
 }
 
 // Smaller GPUs keep less. Each choice leaves the room that plans may be wrong by.
